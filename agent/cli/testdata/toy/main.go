@@ -1,0 +1,62 @@
+// Command toy is a program with every part of the frame, run by the tests of agent/cli.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+)
+
+type config struct {
+	Robot string `yaml:"robot" doc:"address of the robot"`
+	Stand stand  `yaml:"stand" doc:"standing up"`
+}
+
+type stand struct {
+	KP float32 `yaml:"kp" unit:"N·m/rad" doc:"position gain"`
+}
+
+func (c config) Validate() error {
+	if c.Stand.KP <= 0 {
+		return fmt.Errorf("stand.kp is %v, must be above 0", c.Stand.KP)
+	}
+	return nil
+}
+
+func main() {
+	loader := cli.NewLoader(func() config { return config{"udp://127.0.0.1:8007", stand{60}} })
+	root := &cobra.Command{Use: "toy", Short: "Shows the frame"}
+	run := &cobra.Command{Use: "run", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		c, err := loader.Load()
+		if err != nil {
+			return err
+		}
+		return cli.PrintJSON(cmd.OutOrStdout(), map[string]any{"robot": c.Robot, "kp": c.Stand.KP, "bad": math.NaN()})
+	}}
+	loader.AddFlags(run.Flags())
+	loader.AddKeyFlag(run.Flags(), "robot", "robot")
+	wait := &cobra.Command{Use: "wait", RunE: func(cmd *cobra.Command, _ []string) error {
+		sit, damp, release := cli.StopStages(context.Background())
+		defer release()
+		out := cmd.OutOrStdout()
+		fmt.Fprintln(out, "ready")
+		<-sit.Done()
+		fmt.Fprintln(out, "sit:", context.Cause(sit))
+		<-damp.Done()
+		fmt.Fprintln(out, "damp:", context.Cause(damp))
+		return nil
+	}}
+	ending := func(use string, err error) *cobra.Command {
+		return &cobra.Command{Use: use, RunE: func(*cobra.Command, []string) error { return err }}
+	}
+	root.AddCommand(run, wait, loader.Command(),
+		ending("fail", errors.New("the robot did not answer")),
+		ending("absent", cli.NotAvailable(errors.New("no policy found; pass --policy FILE"))),
+		&cobra.Command{Use: "panic", Run: func(*cobra.Command, []string) { panic("a bug") }})
+	cli.Main(root)
+}
