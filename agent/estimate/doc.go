@@ -1,0 +1,28 @@
+// Package estimate tells how fast a Go1 moves and which feet carry it, from what
+// its LowState holds. The robot has no velocity sensor; policies that ask for
+// base_lin_vel get this.
+//
+//	gyro, acceleration, gravity ──▶ predict ─┐
+//	                                         ├──▶ velocity at the IMU, its sigma
+//	q, dq of a foot on the ground ─▶ correct ┘
+//	        ▲ trust of each foot
+//	joint torques (ground reaction) ─┐
+//	foot force (self-calibrated)     ├─▶ contacts
+//	foot height, foot speed ─────────┘
+//
+// The state is the velocity of the IMU in the body's frame (3, m/s) and the
+// accelerometer's bias (3, m/s2). It lives in the body's frame, so only the
+// direction of gravity is taken from the quaternion: a heading that drifts or
+// jumps does no harm. A foot that stands gives one 3-axis measurement: the point
+// where it touches the floor does not move. The foot is a ball that rolls, which
+// at walking speed shifts its centre by some 5 cm/s; the measurement is taken at
+// the floor.
+//
+// Nobody knows a foot sensor's zero or its gain, so the raw reading is never
+// compared with a fixed number: offset and gain are learnt from the other
+// sources, and a sensor that does not answer to load is left out.
+//
+// Pure Go, no allocation, no lock, bounded work: agent/control calls Update on
+// each 2 ms tick, from one goroutine. Joint order is the SDK's; frames are x
+// forward, y left, z up.
+package estimate

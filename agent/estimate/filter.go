@@ -1,0 +1,425 @@
+package estimate
+
+import (
+	"math"
+
+	"github.com/openclaw-rl/openclaw/agent/go1"
+)
+
+const (
+	gravity   = 9.81 // m/s2
+	feetBelow = 0.04 // m, a foot that carries is at least this far below the trunk's origin
+
+	// Beyond these a sample is not a measurement: the IMU's ranges are 157 m/s2
+	// and 35 rad/s, the motors' top speed 30 rad/s and torque 36 N*m.
+	maxAcc, maxGyro, maxQ, maxDq, maxTau = 400, 70, 10, 100, 200
+
+	noiseTime     = 0.5  // s over which sensor noise is measured
+	quietTime     = 0.3  // s of rest before the body is taken to lie still
+	quietFilter   = 0.1  // s
+	quietGyro     = 0.15 // rad/s
+	quietAcc      = 0.5  // m/s2 off gravity
+	quietDq       = 0.5  // rad/s
+	quietSigma    = 0.1  // m/s/sqrt(Hz) of the claim that a lying body does not move
+	flightSigma   = 1.   // m/s/sqrt(Hz) of the weak claim that a robot is not a projectile
+	healthySigma  = 0.5  // m/s
+	healthyBlind  = 0.5  // s
+	strongShock   = 30.  // m/s2 off gravity, above which integration is trusted less
+	settleTime    = 0.02 // s after touch-down until a foot has settled
+	leastContact  = 0.35 // probability under which a foot measures nothing
+	recoverSpread = 0.5  // m/s, 1 sigma added when standing feet were refused for too long
+)
+
+// Sample is what one LowState says, in the SDK's joint order.
+type Sample struct {
+	Quat      [4]float32  // body to world, w x y z
+	Gyro      [3]float32  // rad/s, body frame
+	Acc       [3]float32  // specific force, m/s2, body frame; (0, 0, 9.81) at rest
+	Q, Dq     [12]float32 // rad, rad/s
+	Tau       [12]float32 // N*m, estimated by the motors; all 0 if not reported
+	FootForce [4]int16    // raw, no unit; all 0 if not fitted
+}
+
+// Counters count since New; they survive Reset.
+type Counters struct {
+	Samples    uint64 // used
+	BadSamples uint64 // refused: not finite, out of any sensor's range, or no orientation
+	BadTimes   uint64 // refused: dt not finite, zero or negative
+	Gaps       uint64 // gaps beyond MaxGap, each a new start
+	Refused    uint64 // measurements of standing feet refused by the gate
+	Recovered  uint64 // times the feet were believed after all
+}
+
+// Filter estimates one robot's velocity and contacts. It is for one goroutine.
+type Filter struct {
+	c     Config
+	count Counters
+
+	vel, bias vec3          // m/s at the IMU and m/s2, body frame
+	p         [6][6]float64 // covariance of both
+	running   bool
+	owed      float64 // s of refused samples since the last used one
+
+	legs    [go1.Legs]leg
+	obs     [go1.Legs]observer
+	sensors [go1.Legs]sensor
+	odds    [go1.Legs]float64
+	prob    [go1.Legs]float64
+	stance  [go1.Legs]float64 // s on the ground
+	contact [go1.Legs]Contact
+
+	gyroNoise, dqNoise noise
+	restGyro, restAcc  vec3
+	restDq             [go1.Joints]float64
+	rest               float64 // s at rest
+	blind              float64 // s since anything was measured
+	refusing           float64 // s since a foot was accepted while feet stand
+}
+
+// New makes a filter. c is taken as valid: see Validate.
+func New(c Config) *Filter {
+	f := &Filter{c: c}
+	f.Reset()
+	return f
+}
+
+// Reset forgets the motion. Foot sensors' calibrations stay: their zero and gain
+// do not change with the robot's motion.
+func (f *Filter) Reset() {
+	f.start()
+	for i := range f.sensors {
+		f.sensors[i].airAge, f.sensors[i].groundAge = sensorMemory, sensorMemory
+	}
+}
+
+func (f *Filter) start() {
+	f.vel, f.bias = vec3{}, vec3{}
+	f.p = [6][6]float64{}
+	for i := range 3 {
+		f.p[i][i] = sq(f.c.VelocityStart)
+		f.p[i+3][i+3] = sq(f.c.AccBiasStart)
+	}
+	f.running, f.owed = false, 0
+	f.obs = [go1.Legs]observer{}
+	f.odds = [go1.Legs]float64{}
+	f.prob = [go1.Legs]float64{0.5, 0.5, 0.5, 0.5}
+	f.stance = [go1.Legs]float64{}
+	f.contact = [go1.Legs]Contact{{Probability: 0.5}, {Probability: 0.5}, {Probability: 0.5}, {Probability: 0.5}}
+	f.gyroNoise.reset(f.c.GyroNoise)
+	f.dqNoise.reset(f.c.JointSpeedNoise)
+	f.restGyro, f.restAcc, f.restDq = vec3{}, vec3{}, [go1.Joints]float64{}
+	f.rest, f.blind, f.refusing = 0, 0, 0
+}
+
+// Update takes one sample in, dt seconds after the last one. A bad sample is
+// counted and its time is owed; a gap beyond Config.MaxGap starts anew.
+func (f *Filter) Update(s *Sample, dt float64) {
+	if !(dt > 0) || math.IsInf(dt, 1) {
+		f.count.BadTimes++
+		return
+	}
+	dt += f.owed
+	up, ok := check(s)
+	if !ok {
+		f.count.BadSamples++
+		f.owed = math.Min(dt, 1e3)
+		return
+	}
+	f.owed = 0
+	f.count.Samples++
+	if dt > f.c.MaxGap {
+		f.count.Gaps++
+		f.start()
+	}
+
+	gyro, acc := wide(s.Gyro), wide(s.Acc)
+	var q, dq [go1.Joints]float64
+	for i := range q {
+		q[i], dq[i] = float64(s.Q[i]), float64(s.Dq[i])
+	}
+	if f.running {
+		f.predict(gyro, acc, up, dt)
+	} else {
+		dt = math.Min(dt, f.c.MaxGap)
+	}
+	gyroVar := f.gyroNoise.update(gyro[:], f.c.GyroNoise, dt)
+	dqVar := f.dqNoise.update(dq[:], f.c.JointSpeedNoise, dt)
+
+	noTorque := s.Tau == [go1.Joints]float32{}
+	for i := range f.legs {
+		var jac mat3
+		l := &f.legs[i]
+		l.solve(i, &q, &dq, &jac, gyro, up, gyroVar, dqVar)
+		if noTorque {
+			f.obs[i].running, l.loadKnown = false, false
+			continue
+		}
+		tau := vec3{float64(s.Tau[3*i]), float64(s.Tau[3*i+1]), float64(s.Tau[3*i+2])}
+		ext := f.obs[i].update(i, &q, &dq, tau, acc, f.c.ForceFilter, dt)
+		l.load, l.loadKnown = normalLoad(&jac, up, ext)
+	}
+	f.contacts(s, up, dt)
+	f.correct(dt)
+	f.standStill(gyro, acc, up, &dq, dt)
+	f.bound()
+	f.running = true
+}
+
+// predict moves the state by dt. Turning by -gyro*dt keeps the body's frame.
+func (f *Filter) predict(gyro, acc, up vec3, dt float64) {
+	e := rotation(vec3{-gyro[0] * dt, -gyro[1] * dt, -gyro[2] * dt})
+	v := e.apply(f.vel)
+	for i := range 3 {
+		v[i] += (acc[i] - f.bias[i] - gravity*up[i]) * dt
+	}
+	f.vel = v
+
+	// F = [E, -dt I; 0, I].
+	var vv, vb mat3
+	for i := range 3 {
+		for j := range 3 {
+			vv[i][j], vb[i][j] = f.p[i][j], f.p[i][j+3]
+		}
+	}
+	et := e.transposed()
+	vv = e.mul(&vv)
+	vv = vv.mul(&et)
+	eb := e.mul(&vb)
+	density := f.c.AccNoise
+	if shock := math.Abs(acc.norm() - gravity); shock > strongShock {
+		density *= shock / strongShock
+	}
+	for i := range 3 {
+		for j := range 3 {
+			f.p[i][j] = vv[i][j] - dt*(eb[i][j]+eb[j][i]) + dt*dt*f.p[i+3][j+3]
+			f.p[i][j+3] = eb[i][j] - dt*f.p[i+3][j+3]
+		}
+	}
+	for i := range 3 {
+		for j := range 3 {
+			f.p[j+3][i] = f.p[i][j+3]
+		}
+		f.p[i][i] += density * density * dt
+		f.p[i+3][i+3] += sq(f.c.AccBiasWalk) * dt
+	}
+	f.blind += dt
+}
+
+// correct takes in the feet that stand.
+func (f *Filter) correct(dt float64) {
+	standing, accepted := false, false
+	for pass := 0; ; pass++ {
+		for i := range f.legs {
+			if f.prob[i] < leastContact {
+				continue
+			}
+			if f.contact[i].State == ContactGround {
+				standing = true
+			}
+			trust := f.prob[i] * (0.2 + 0.8*f.stance[i]/(f.stance[i]+settleTime))
+			if f.correctFoot(i, sq(f.c.FootNoise)/dt/(trust*trust)) {
+				accepted = true
+			}
+		}
+		if accepted || !standing {
+			f.refusing = 0
+			break
+		}
+		f.refusing += dt
+		if f.refusing < f.c.RecoverTime || pass > 0 {
+			break
+		}
+		// All feet contradict the estimate for long: it is the estimate.
+		f.count.Recovered++
+		for k := range 3 {
+			f.p[k][k] += sq(recoverSpread) + sq(f.refusing)
+		}
+	}
+	if accepted {
+		f.blind = 0
+	}
+}
+
+// correctFoot takes in one foot's velocity with extra variance (m/s)^2 on each
+// axis; false when the gate refuses it.
+func (f *Filter) correctFoot(i int, extra float64) bool {
+	l := &f.legs[i]
+	r := l.cov
+	for k := range 3 {
+		r[k][k] += extra
+	}
+	inn := l.vel.sub(f.vel)
+	d2 := f.distance(&r, inn)
+	if !(d2 <= f.c.Gate) {
+		f.count.Refused++
+		return false
+	}
+	// Towards the gate a foot counts less and less: slip begins gradually.
+	if soft := f.c.Gate / 2; d2 > soft {
+		for k := range 3 {
+			r[k][k] += extra * (d2/soft - 1) * 8
+		}
+	}
+	f.fuse(&r, inn)
+	return true
+}
+
+func (f *Filter) distance(r *mat3, inn vec3) float64 {
+	s := *r
+	for a := range 3 {
+		for b := range 3 {
+			s[a][b] += f.p[a][b]
+		}
+	}
+	inv, det := s.inverse(1e-30)
+	if !(det > 0) {
+		return math.Inf(1)
+	}
+	return inn.dot(inv.apply(inn))
+}
+
+// fuse is the Kalman update for a measured velocity with innovation inn and
+// noise r.
+func (f *Filter) fuse(r *mat3, inn vec3) {
+	s := *r
+	for a := range 3 {
+		for b := range 3 {
+			s[a][b] += f.p[a][b]
+		}
+	}
+	inv, det := s.inverse(1e-30)
+	if !(det > 0) {
+		return
+	}
+	var k [6]vec3 // gain, P H' S^-1
+	for a := range 6 {
+		ph := vec3{f.p[a][0], f.p[a][1], f.p[a][2]}
+		k[a] = inv.apply(ph) // S is symmetric
+	}
+	var p [6][6]float64
+	for a := range 6 {
+		for b := a; b < 6; b++ {
+			v := f.p[a][b] - k[a].dot(vec3{f.p[0][b], f.p[1][b], f.p[2][b]})
+			p[a][b], p[b][a] = v, v
+		}
+	}
+	f.p = p
+	for a := range 3 {
+		f.vel[a] += k[a].dot(inn)
+		f.bias[a] += k[a+3].dot(inn)
+	}
+}
+
+// standStill takes in that a body at rest does not move, and that a body which
+// no foot holds does not fly for ever.
+func (f *Filter) standStill(gyro, acc, up vec3, dq *[go1.Joints]float64, dt float64) {
+	a := dt / (dt + quietFilter)
+	off := vec3{}
+	for k := range 3 {
+		f.restGyro[k] += a * (gyro[k] - f.restGyro[k])
+		f.restAcc[k] += a * (acc[k] - gravity*up[k] - f.restAcc[k])
+		off[k] = f.restAcc[k]
+	}
+	quiet := f.restGyro.norm() < quietGyro && off.norm() < quietAcc
+	for i := range dq {
+		f.restDq[i] += a * (dq[i] - f.restDq[i])
+		quiet = quiet && math.Abs(f.restDq[i]) < quietDq
+	}
+	if !quiet {
+		f.rest = 0
+	} else {
+		f.rest += dt
+	}
+	still := vec3{-f.vel[0], -f.vel[1], -f.vel[2]}
+	sigma := 0.
+	switch {
+	case f.rest > quietTime && f.blind > quietTime:
+		sigma, f.blind = quietSigma, quietTime
+	case f.blind > quietTime:
+		sigma = flightSigma
+	default:
+		return
+	}
+	v := sigma * sigma / dt
+	f.fuse(&mat3{{v, 0, 0}, {0, v, 0}, {0, 0, v}}, still)
+}
+
+// bound keeps the state where a Go1 can be, and the covariance a covariance.
+func (f *Filter) bound() {
+	if n := f.vel.norm(); n > f.c.VelocityMax {
+		for k := range 3 {
+			f.vel[k] *= f.c.VelocityMax / n
+		}
+	}
+	sound := true
+	for k := range 3 {
+		f.bias[k] = clamp(f.bias[k], f.c.AccBiasMax)
+		sound = sound && f.p[k][k] > 0 && f.p[k][k] < 1e4 && f.p[k+3][k+3] >= 0 && !math.IsNaN(f.vel[k]+f.bias[k])
+	}
+	if !sound {
+		f.start()
+	}
+}
+
+// Velocity gives the IMU's velocity, m/s, body frame.
+func (f *Filter) Velocity() [3]float32 {
+	return [3]float32{float32(f.vel[0]), float32(f.vel[1]), float32(f.vel[2])}
+}
+
+// Sigma gives one standard deviation of Velocity, m/s per axis.
+func (f *Filter) Sigma() [3]float32 {
+	return [3]float32{float32(math.Sqrt(f.p[0][0])), float32(math.Sqrt(f.p[1][1])), float32(math.Sqrt(f.p[2][2]))}
+}
+
+// AccBias gives the accelerometer's estimated bias, m/s2, body frame.
+func (f *Filter) AccBias() [3]float32 {
+	return [3]float32{float32(f.bias[0]), float32(f.bias[1]), float32(f.bias[2])}
+}
+
+// Contacts gives the feet's states, in the SDK's leg order.
+func (f *Filter) Contacts() [4]Contact { return f.contact }
+
+// FootForceHealth gives the force sensors' states, in the SDK's leg order.
+func (f *Filter) FootForceHealth() (h [4]SensorHealth) {
+	for i := range h {
+		h[i] = f.sensors[i].health
+	}
+	return h
+}
+
+// Counters gives the counts since New.
+func (f *Filter) Counters() Counters { return f.count }
+
+// Healthy tells whether the velocity may be used for control: something was
+// measured lately, and it is known to better than half a metre per second.
+func (f *Filter) Healthy() bool {
+	s := f.Sigma()
+	return f.running && f.owed+f.blind < healthyBlind && max(s[0], s[1], s[2]) < healthySigma
+}
+
+// check refuses what is no measurement and gives the vertical in the body's
+// frame.
+func check(s *Sample) (up vec3, ok bool) {
+	for k := range 3 {
+		if !within(s.Gyro[k], maxGyro) || !within(s.Acc[k], maxAcc) {
+			return up, false
+		}
+	}
+	for i := range s.Q {
+		if !within(s.Q[i], maxQ) || !within(s.Dq[i], maxDq) || !within(s.Tau[i], maxTau) {
+			return up, false
+		}
+	}
+	w, x, y, z := float64(s.Quat[0]), float64(s.Quat[1]), float64(s.Quat[2]), float64(s.Quat[3])
+	n := w*w + x*x + y*y + z*z
+	if !(n > 0.5 && n < 2) {
+		return up, false
+	}
+	return vec3{2 * (x*z - w*y) / n, 2 * (y*z + w*x) / n, (w*w - x*x - y*y + z*z) / n}, true
+}
+
+func within(x float32, size float32) bool { return x >= -size && x <= size }
+
+func wide(v [3]float32) vec3 { return vec3{float64(v[0]), float64(v[1]), float64(v[2])} }
+
+func sq(x float64) float64 { return x * x }
