@@ -100,26 +100,27 @@ const (
 	numFields = iota
 )
 
-// fields gives each field its name, whether an index goes with it, and what it can carry.
+// fields gives each field its name, in two parts where an index stands between them, and what it can carry.
 var fields = [numFields]struct {
 	name    string
 	indexed bool
+	after   string
 	want    string
 }{
-	FieldQ:               {"motor q", true, "finite"},
-	FieldDq:              {"motor dq", true, "finite"},
-	FieldTau:             {"motor tau", true, "within -128 < tau < 128 N.m"},
-	FieldKp:              {"motor Kp", true, "within 0 <= Kp < 1024"},
-	FieldKd:              {"motor Kd", true, "within 0 <= Kd < 2048"},
-	FieldTauEst:          {"motor tauEst", true, "within -128 <= tauEst < 128 N.m"},
-	FieldCellVoltage:     {"cell voltage", true, "at most 8191 mV"},
-	FieldFootRaiseHeight: {"foot raise height", false, "finite"},
-	FieldBodyHeight:      {"body height", false, "finite"},
-	FieldPosition:        {"position", true, "finite"},
-	FieldEuler:           {"euler", true, "finite"},
-	FieldVelocity:        {"velocity", true, "finite"},
-	FieldYawSpeed:        {"yaw speed", false, "finite"},
-	FieldCRCForm:         {"CRC form", false, "plain or encrypted"},
+	FieldQ:               {"motor ", true, " q", "finite"},
+	FieldDq:              {"motor ", true, " dq", "finite"},
+	FieldTau:             {"motor ", true, " tau", "within -128 < tau < 128 N.m"},
+	FieldKp:              {"motor ", true, " Kp", "within 0 <= Kp < 1024"},
+	FieldKd:              {"motor ", true, " Kd", "within 0 <= Kd < 2048"},
+	FieldTauEst:          {"motor ", true, " tauEst", "within -128 <= tauEst < 128 N.m"},
+	FieldCellVoltage:     {"cell ", true, " voltage", "at most 8191 mV"},
+	FieldFootRaiseHeight: {"foot raise height", false, "", "finite"},
+	FieldBodyHeight:      {"body height", false, "", "finite"},
+	FieldPosition:        {"position ", true, "", "finite"},
+	FieldEuler:           {"euler ", true, "", "finite"},
+	FieldVelocity:        {"velocity ", true, "", "finite"},
+	FieldYawSpeed:        {"yaw speed", false, "", "finite"},
+	FieldCRCForm:         {"CRC form", false, "", "plain or encrypted"},
 }
 
 // RejectError is the error of every encoder and decoder here. All values exist from the start of the program and are
@@ -155,7 +156,7 @@ func (e *RejectError) Error() string {
 	f := fields[e.Field]
 	s += f.name
 	if f.indexed {
-		s += " " + strconv.Itoa(int(e.Index))
+		s += strconv.Itoa(int(e.Index)) + f.after
 	}
 	if e.Reason == RejectNonFinite {
 		return s + " is not finite"
