@@ -164,17 +164,21 @@ def install(wheels, target, root, cache, download=pip_download, say=lambda line:
     os.makedirs(root, exist_ok=True)
     with locked(root):
         for leftover in os.listdir(root):
-            if leftover.startswith((".new-", ".old-")):  # of an interrupted run
+            if leftover.startswith((".new-", ".old-")):  # of a run that was killed
                 shutil.rmtree(os.path.join(root, leftover))
         final = os.path.join(root, target)
         if is_complete(final, wheels):
             return False
         fresh = tempfile.mkdtemp(prefix=".new-", dir=root)
-        os.chmod(fresh, 0o755)
-        for wheel in wheels:
-            unpack(wheel, fetch(wheel, cache, download, say), fresh)
-        with open(os.path.join(fresh, STAMP), "w", encoding="utf-8") as f:
-            f.writelines(sources(wheels) + inventory(fresh))
+        try:
+            os.chmod(fresh, 0o755)
+            for wheel in wheels:
+                unpack(wheel, fetch(wheel, cache, download, say), fresh)
+            with open(os.path.join(fresh, STAMP), "w", encoding="utf-8") as f:
+                f.writelines(sources(wheels) + inventory(fresh))
+        except BaseException:
+            shutil.rmtree(fresh)
+            raise
         if os.path.lexists(final):
             os.rename(final, os.path.join(root, ".old-" + target))
         os.rename(fresh, final)

@@ -22,7 +22,6 @@ type testConfig struct {
 	Shared  sharedKeys    `yaml:",inline"`
 	Loop    loopConfig    `yaml:"loop" doc:"the loop: every tick"`
 	Skipped chan int      `yaml:"-"`
-	hidden  int
 }
 
 type sharedKeys struct {
@@ -55,7 +54,7 @@ func testDefaults() testConfig {
 	return c
 }
 
-var compare = cmp.Options{cmp.AllowUnexported(testConfig{}), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })}
+var compare = cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
 
 func loaded(t *testing.T, text string) (testConfig, error) {
 	t.Helper()
@@ -159,7 +158,8 @@ func TestBadFiles(t *testing.T) {
 		{"loop: {period_us: 1000000}", "loop.period_us is 1000000, must lie above 0 and not above timeout (250ms)"},
 		{"name: [", "line 1: "},
 		{"\tname: a", "line 1: "},
-		{"name: " + strings.Repeat("[", 1000), "more than 100 brackets deep"},
+		{"name: " + strings.Repeat("[", 1000), "nested more than 100 deep"},
+		{strings.Repeat("- ", 300000), "nested more than 100 deep"},
 		{"name: a\n# " + strings.Repeat("x", 1<<20), "larger than 1048576 bytes"},
 	} {
 		c, err := loaded(t, test.text)

@@ -17,7 +17,7 @@ import (
 
 const (
 	maxConfigBytes = 1 << 20 // a configuration is a page of text; more is the wrong file
-	maxConfigDepth = 100     // brackets inside brackets: the parser recurses
+	maxConfigDepth = 100     // see nestsTooDeep
 )
 
 // readConfigFile reads path without ever waiting: a named pipe or device is refused.
@@ -44,19 +44,36 @@ func readConfigFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// yamlDocument is the one document in data, nil when there is none.
-func yamlDocument(data []byte) (_ ast.Node, err error) {
-	depth := 0
+// nestsTooDeep says whether data has more brackets inside brackets, or more list dashes before a line's first word, than any
+// configuration: the parser recurses on both, and takes minutes for a long row of dashes.
+func nestsTooDeep(data []byte) bool {
+	brackets, dashes, inFront := 0, 0, true
 	for _, b := range data {
 		switch b {
 		case '[', '{':
-			depth++
+			brackets++
 		case ']', '}':
-			depth = max(depth-1, 0)
+			brackets = max(brackets-1, 0)
+		case '-', '?':
+			dashes++
+		case '\n', '\r':
+			dashes, inFront = 0, true
+			continue
 		}
-		if depth > maxConfigDepth {
-			return nil, fmt.Errorf("more than %d brackets deep", maxConfigDepth)
+		if b != '-' && b != '?' && b != ' ' {
+			inFront = false
 		}
+		if brackets > maxConfigDepth || inFront && dashes > maxConfigDepth {
+			return true
+		}
+	}
+	return false
+}
+
+// yamlDocument is the one document in data, nil when there is none.
+func yamlDocument(data []byte) (ast.Node, error) {
+	if nestsTooDeep(data) {
+		return nil, fmt.Errorf("nested more than %d deep", maxConfigDepth)
 	}
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
