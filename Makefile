@@ -1,0 +1,80 @@
+# `make` lists the targets. Each does its own set-up; `make demo` and `make test` are the two to begin with.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+
+# Length of the demo, policy file for it ("" takes the one the program knows), time for each fuzz test, benchmarks to run.
+DURATION ?= 30s
+POLICY ?=
+FUZZTIME ?= 60s
+BENCH ?= .
+# Architecture of `make deps`: amd64 or arm64; "" is this machine's.
+ARCH ?=
+
+CLI := github.com/openclaw-rl/openclaw/agent/cli
+VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+COMMIT = $(shell git describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null)
+LDFLAGS = -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
+PROGRAMS := ./agent/cmd/clawagent ./sim/cmd/clawsim ./onnx/cmd/clawpolicy
+# What the race detector watches: all that runs threads. The physics is one C call a step and would only be slower.
+RACE := ./agent/... ./onnx/... ./sim/virtual/...
+STATICCHECK := go tool -modfile=.ci/tools.mod staticcheck
+
+.PHONY: help deps build demo test race fuzz bench soak lint clean test-deps
+
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deps: ## fetch MuJoCo and ONNX Runtime (30 MB, once per user) and unpack them into .deps [ARCH=amd64|arm64]
+	@command -v python3 >/dev/null || { echo "deps: python3 with pip is needed (Debian: make test-deps)" >&2; exit 1; }
+	@python3 -B .ci/deps.py $(ARCH)
+
+build: deps ## build clawagent, clawsim and clawpolicy into bin/
+	@mkdir -p bin
+	go build -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)
+
+demo: build ## walk a virtual Go1 with the real agent; last line is JSON, logs in out/demo [DURATION=30s POLICY=FILE]
+	@bin/clawsim demo --duration '$(DURATION)' $(if $(POLICY),--policy '$(POLICY)') --out out/demo
+
+test: build ## run every test
+	go test ./...
+
+race: deps ## run the tests of what has threads under the race detector
+	go test -race $(RACE)
+
+fuzz: deps ## run every fuzz test for FUZZTIME, one after the other [FUZZTIME=60s]
+	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort | while IFS=: read -r file func; do \
+		name=$${func#func }; folder=$$(dirname "$$file"); \
+		echo "fuzz: $$name in $$folder for $(FUZZTIME)"; \
+		go test "$$folder" -run '^$$' -fuzz "^$$name\$$" -fuzztime '$(FUZZTIME)' || exit 1; \
+	done
+
+bench: deps ## run the benchmarks [BENCH=REGEXP]
+	go test ./... -run '^$$' -bench '$(BENCH)' -benchmem
+
+# A promise's test is named TestPromise<n>...; it runs a short seeded sample unless OPENCLAW_SOAK is n, and then the full count, writing
+# a line of JSON a case to the file OPENCLAW_SOAK_LOG names.
+PROMISE ?=
+soak: deps ## run the full count of one promise's test, log in out/soak [PROMISE=n]
+	@tests=$$(grep -rEo --include='*_test.go' '^func TestPromise0*[0-9]+' . | sed -E 's/^(.*)\/[^/]*:func TestPromise0*([0-9]+)$$/\2 \1/' | sort -nu); \
+	folders=$$(awk -v n='$(PROMISE)' 'n != "" && $$1 == n {print $$2}' <<<"$$tests"); \
+	if [ -z "$$folders" ]; then \
+		echo "soak: PROMISE=$(PROMISE): want one of:" $$(cut -d' ' -f1 <<<"$$tests" | sort -nu) >&2; exit 2; \
+	fi; \
+	mkdir -p out/soak; log='$(CURDIR)/out/soak/promise-$(PROMISE).jsonl'; rm -f "$$log"; \
+	echo "soak: promise $(PROMISE) in" $$folders "with log $$log"; \
+	OPENCLAW_SOAK='$(PROMISE)' OPENCLAW_SOAK_LOG="$$log" go test $$folders -run '^TestPromise0*$(PROMISE)([^0-9]|$$)' -count=1 -timeout 0 -v
+
+lint: deps ## check form and find mistakes: gofmt, go vet, staticcheck, tests of the scripts
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "lint: run gofmt -w on:" $$unformatted >&2; exit 1; }
+	go vet ./...
+	$(STATICCHECK) ./...
+	python3 -B -m unittest discover -s .ci -p '*_test.py'
+
+clean: ## remove bin, out and .deps; downloads stay in the user's cache
+	rm -rf bin out .deps
+
+test-deps: ## install the Debian packages that building and tests need and this machine lacks (as root)
+	@.ci/test-deps
