@@ -15,6 +15,9 @@ type Config struct {
 	AccBiasStart    float64 // m/s2, 1 sigma at start
 	AccBiasMax      float64 // m/s2, the bias is kept within +- this
 	FootNoise       float64 // m/s/sqrt(Hz), density of what a standing foot moves by give and slip
+	FootGive        float64 // how many times noisier a foot is vertically: floor, rubber and gears give way
+	HeightNoise     float64 // m*sqrt(s), density of a standing foot's height
+	FloorWalk       float64 // m/sqrt(s), unevenness of the ground walked over
 	VelocityStart   float64 // m/s, 1 sigma at start
 	VelocityMax     float64 // m/s, no Go1 is faster; the estimate is kept within +- this
 
@@ -48,6 +51,9 @@ func DefaultConfig() Config {
 		AccBiasStart:    0.2,
 		AccBiasMax:      1.5,
 		FootNoise:       0.004,
+		FootGive:        4,
+		HeightNoise:     0.002,
+		FloorWalk:       0.01,
 		VelocityStart:   1,
 		VelocityMax:     6,
 		Gate:            16,
@@ -81,6 +87,9 @@ func (c Config) Validate() error {
 		{"AccBiasStart", c.AccBiasStart, 0, 2, "m/s2"},
 		{"AccBiasMax", c.AccBiasMax, 0, 5, "m/s2"},
 		{"FootNoise", c.FootNoise, 1e-6, 1, "m/s/sqrt(Hz)"},
+		{"FootGive", c.FootGive, 1, 100, "times"},
+		{"HeightNoise", c.HeightNoise, 1e-6, 1, "m*sqrt(s)"},
+		{"FloorWalk", c.FloorWalk, 0, 1, "m/sqrt(s)"},
 		{"VelocityStart", c.VelocityStart, 1e-3, 10, "m/s"},
 		{"VelocityMax", c.VelocityMax, 1, 20, "m/s"},
 		{"Gate", c.Gate, 3, 1000, "squared sigmas"},

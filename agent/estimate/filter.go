@@ -27,6 +27,8 @@ const (
 	strongShock   = 30.  // m/s2 off gravity, above which integration is trusted less
 	settleTime    = 0.02 // s after touch-down until a foot has settled
 	leastContact  = 0.35 // probability under which a foot measures nothing
+	states        = 7
+	heightStart   = 0.25 // m^2
 	recoverSpread = 0.5  // m/s, 1 sigma added when standing feet were refused for too long
 )
 
@@ -55,8 +57,10 @@ type Filter struct {
 	c     Config
 	count Counters
 
-	vel, bias vec3          // m/s at the IMU and m/s2, body frame
-	p         [6][6]float64 // covariance of both
+	vel, bias vec3                    // m/s at the IMU and m/s2, body frame
+	height    float64                 // m of the IMU over the ground that carries it
+	p         [states][states]float64 // covariance of vel, bias, height
+	floor     floor
 	running   bool
 	owed      float64 // s of refused samples since the last used one
 
@@ -94,7 +98,9 @@ func (f *Filter) Reset() {
 
 func (f *Filter) start() {
 	f.vel, f.bias = vec3{}, vec3{}
-	f.p = [6][6]float64{}
+	f.p = [states][states]float64{}
+	f.height, f.floor = 0, floor{}
+	f.p[6][6] = heightStart
 	for i := range 3 {
 		f.p[i][i] = sq(f.c.VelocityStart)
 		f.p[i+3][i+3] = sq(f.c.AccBiasStart)
@@ -159,7 +165,8 @@ func (f *Filter) Update(s *Sample, dt float64) {
 		l.load, l.loadKnown = normalLoad(&jac, up, ext)
 	}
 	f.contacts(s, up, dt)
-	f.correct(dt)
+	f.correct(up, dt)
+	f.correctHeight(up, dt)
 	f.standStill(gyro, acc, up, &dq, dt)
 	f.bound()
 	f.running = true
@@ -174,39 +181,42 @@ func (f *Filter) predict(gyro, acc, up vec3, dt float64) {
 	}
 	f.vel = v
 
-	// F = [E, -dt I; 0, I].
-	var vv, vb mat3
-	for i := range 3 {
-		for j := range 3 {
-			vv[i][j], vb[i][j] = f.p[i][j], f.p[i][j+3]
+	n := f.floor.normal
+	f.height += n.dot(f.vel) * dt
+
+	// F = [E, -dt I, 0; 0, I, 0; n'dt, 0, 1].
+	var t [states][states]float64 // F P
+	for c := range states {
+		col := e.apply(vec3{f.p[0][c], f.p[1][c], f.p[2][c]})
+		for r := range 3 {
+			t[r][c] = col[r] - dt*f.p[r+3][c]
+			t[r+3][c] = f.p[r+3][c]
+		}
+		t[6][c] = f.p[6][c] + dt*(n[0]*f.p[0][c]+n[1]*f.p[1][c]+n[2]*f.p[2][c])
+	}
+	for r := range states {
+		row := e.apply(vec3{t[r][0], t[r][1], t[r][2]})
+		f.p[r][6] = t[r][6] + dt*(n[0]*t[r][0]+n[1]*t[r][1]+n[2]*t[r][2])
+		for c := range 3 {
+			f.p[r][c] = row[c] - dt*t[r][c+3]
+			f.p[r][c+3] = t[r][c+3]
 		}
 	}
-	et := e.transposed()
-	vv = e.mul(&vv)
-	vv = vv.mul(&et)
-	eb := e.mul(&vb)
 	density := f.c.AccNoise
 	if shock := math.Abs(acc.norm() - gravity); shock > strongShock {
 		density *= shock / strongShock
 	}
-	for i := range 3 {
-		for j := range 3 {
-			f.p[i][j] = vv[i][j] - dt*(eb[i][j]+eb[j][i]) + dt*dt*f.p[i+3][j+3]
-			f.p[i][j+3] = eb[i][j] - dt*f.p[i+3][j+3]
-		}
+	for k := range 3 {
+		f.p[k][k] += density * density * dt
+		f.p[k+3][k+3] += sq(f.c.AccBiasWalk) * dt
 	}
-	for i := range 3 {
-		for j := range 3 {
-			f.p[j+3][i] = f.p[i][j+3]
-		}
-		f.p[i][i] += density * density * dt
-		f.p[i+3][i+3] += sq(f.c.AccBiasWalk) * dt
-	}
+	f.p[6][6] += sq(f.c.FloorWalk) * dt
+	f.symmetric()
 	f.blind += dt
 }
 
 // correct takes in the feet that stand.
-func (f *Filter) correct(dt float64) {
+func (f *Filter) correct(up vec3, dt float64) {
 	standing, accepted := false, false
 	for pass := 0; ; pass++ {
 		for i := range f.legs {
@@ -217,7 +227,7 @@ func (f *Filter) correct(dt float64) {
 				standing = true
 			}
 			trust := f.prob[i] * (0.2 + 0.8*f.stance[i]/(f.stance[i]+settleTime))
-			if f.correctFoot(i, sq(f.c.FootNoise)/dt/(trust*trust)) {
+			if f.correctFoot(i, sq(f.c.FootNoise)/dt/(trust*trust), up) {
 				accepted = true
 			}
 		}
@@ -241,12 +251,16 @@ func (f *Filter) correct(dt float64) {
 }
 
 // correctFoot takes in one foot's velocity with extra variance (m/s)^2 on each
-// axis; false when the gate refuses it.
-func (f *Filter) correctFoot(i int, extra float64) bool {
+// axis, more on the vertical one; false when the gate refuses it.
+func (f *Filter) correctFoot(i int, extra float64, up vec3) bool {
 	l := &f.legs[i]
 	r := l.cov
-	for k := range 3 {
-		r[k][k] += extra
+	more := extra * (sq(f.c.FootGive) - 1)
+	for a := range 3 {
+		r[a][a] += extra
+		for b := range 3 {
+			r[a][b] += more * up[a] * up[b]
+		}
 	}
 	inn := l.vel.sub(f.vel)
 	d2 := f.distance(&r, inn)
@@ -291,14 +305,14 @@ func (f *Filter) fuse(r *mat3, inn vec3) {
 	if !(det > 0) {
 		return
 	}
-	var k [6]vec3 // gain, P H' S^-1
-	for a := range 6 {
+	var k [states]vec3 // gain, P H' S^-1
+	for a := range states {
 		ph := vec3{f.p[a][0], f.p[a][1], f.p[a][2]}
 		k[a] = inv.apply(ph) // S is symmetric
 	}
-	var p [6][6]float64
-	for a := range 6 {
-		for b := a; b < 6; b++ {
+	var p [states][states]float64
+	for a := range states {
+		for b := a; b < states; b++ {
 			v := f.p[a][b] - k[a].dot(vec3{f.p[0][b], f.p[1][b], f.p[2][b]})
 			p[a][b], p[b][a] = v, v
 		}
@@ -307,6 +321,16 @@ func (f *Filter) fuse(r *mat3, inn vec3) {
 	for a := range 3 {
 		f.vel[a] += k[a].dot(inn)
 		f.bias[a] += k[a+3].dot(inn)
+	}
+	f.height += k[6].dot(inn)
+}
+
+func (f *Filter) symmetric() {
+	for a := range states {
+		for b := range a {
+			v := (f.p[a][b] + f.p[b][a]) / 2
+			f.p[a][b], f.p[b][a] = v, v
+		}
 	}
 }
 
@@ -354,7 +378,7 @@ func (f *Filter) bound() {
 	sound := true
 	for k := range 3 {
 		f.bias[k] = clamp(f.bias[k], f.c.AccBiasMax)
-		sound = sound && f.p[k][k] > 0 && f.p[k][k] < 1e4 && f.p[k+3][k+3] >= 0 && !math.IsNaN(f.vel[k]+f.bias[k])
+		sound = sound && f.p[k][k] > 0 && f.p[k][k] < 1e4 && f.p[k+3][k+3] >= 0 && !math.IsNaN(f.vel[k]+f.bias[k]+f.height)
 	}
 	if !sound {
 		f.start()
