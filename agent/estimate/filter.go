@@ -226,7 +226,7 @@ func (f *Filter) correct(up vec3, dt float64) {
 			if f.contact[i].State == ContactGround {
 				standing = true
 			}
-			trust := f.prob[i] * (0.2 + 0.8*f.stance[i]/(f.stance[i]+settleTime))
+			trust := f.prob[i] * (0.05 + 0.95*f.stance[i]/(f.stance[i]+settleTime))
 			if f.correctFoot(i, sq(f.c.FootNoise)/dt/(trust*trust), up) {
 				accepted = true
 			}
