@@ -159,6 +159,24 @@ void claw_model_free(claw_model *cm) {
   }
 }
 
+int claw_bodies(const claw_model *cm) { return (int)cm->m->nbody - 1; }
+
+const char *claw_body_info(const claw_model *cm, int id, double *mass, double com[3], double inertia[6]) {
+  const mjModel *m = cm->m;
+  double r[9];
+  *mass = m->body_mass[id];
+  memcpy(com, m->body_ipos + 3 * id, 3 * sizeof(double));
+  mju_quat2Mat(r, m->body_iquat + 4 * id);
+  static const int kRow[6] = {0, 1, 2, 0, 0, 1}, kCol[6] = {0, 1, 2, 1, 2, 2};
+  for (int e = 0; e < 6; e++) {
+    inertia[e] = 0;
+    for (int k = 0; k < 3; k++) {
+      inertia[e] += r[3 * kRow[e] + k] * m->body_inertia[3 * id + k] * r[3 * kCol[e] + k];
+    }
+  }
+  return mj_id2name(m, mjOBJ_BODY, id);
+}
+
 //------------------------------- one simulation ---------------------------------------------------
 
 static void body_of_model(const claw_model *cm, claw_body *b) {

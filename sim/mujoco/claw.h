@@ -106,6 +106,11 @@ const char *claw_version(void);
 claw_model *claw_load(const char *xml, char *text);
 void claw_model_free(claw_model *cm);
 
+// claw_bodies counts the bodies but the world; claw_body_info describes body id (from 1) and
+// returns its name. inertia: xx yy zz xy xz yz about the centre of mass, body frame.
+int claw_bodies(const claw_model *cm);
+const char *claw_body_info(const claw_model *cm, int id, double *mass, double com[3], double inertia[6]);
+
 claw_sim *claw_new(const claw_model *cm, const claw_params *p, char *text);
 void claw_free(claw_sim *s);
 int claw_apply(claw_sim *s, const claw_body *b);

@@ -84,6 +84,25 @@ func (m *Model) Timestep() float64 { return m.timestep }
 // StateSize returns the number of float64 of a saved state.
 func (m *Model) StateSize() int { return m.nstate }
 
+// BodyInfo is the inertia of one body of a model.
+type BodyInfo struct {
+	Name    string
+	Mass    float64    // kg
+	CoM     [3]float64 // m, body frame
+	Inertia [6]float64 // kg m2 about CoM in the body frame: xx yy zz xy xz yz
+}
+
+// Bodies returns the inertia of every body but the world, as compiled.
+func (m *Model) Bodies() []BodyInfo {
+	bodies := make([]BodyInfo, C.claw_bodies(m.c))
+	for i := range bodies {
+		b := &bodies[i]
+		b.Name = C.GoString(C.claw_body_info(m.c, C.int(i+1), (*C.double)(&b.Mass), (*C.double)(&b.CoM[0]),
+			(*C.double)(&b.Inertia[0])))
+	}
+	return bodies
+}
+
 // Close frees the model once the last Sim on it is closed. It may be called again.
 func (m *Model) Close() {
 	m.mu.Lock()
@@ -136,11 +155,11 @@ func physicsError(status int, engine string) error {
 	case status == C.CLAW_OK:
 		return nil
 	case status == C.CLAW_ENGINE:
-		return fmt.Errorf("mujoco: %w: %s", ErrPhysics, engine)
+		return fmt.Errorf("%w: %s", ErrPhysics, engine)
 	case status == C.CLAW_NONFINITE:
-		return fmt.Errorf("mujoco: %w: a position or velocity is not finite", ErrPhysics)
+		return fmt.Errorf("%w: a position or velocity is not finite", ErrPhysics)
 	default:
-		return fmt.Errorf("mujoco: %w: %s", ErrPhysics, warningNames[status-C.CLAW_WARNING])
+		return fmt.Errorf("%w: %s", ErrPhysics, warningNames[status-C.CLAW_WARNING])
 	}
 }
 

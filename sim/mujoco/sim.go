@@ -22,6 +22,10 @@ type Sim struct {
 	model  *Model
 	c      *C.claw_sim
 	params Params
+
+	// Arguments of C calls live here so that they do not escape to the heap on each call.
+	pose Pose
+	v    [2][3]float64
 }
 
 // NewSim returns a robot with DefaultParams in HomePose.
@@ -58,9 +62,11 @@ func (s *Sim) Model() *Model { return s.model }
 // Reset puts the robot at rest into a pose, at time 0, without a push. Params stay.
 func (s *Sim) Reset(pose Pose) error {
 	if err := pose.check(); err != nil {
-		return err
+		return fmt.Errorf("mujoco: %w", err)
 	}
-	return s.failed(C.claw_reset(s.c, (*C.double)(&pose.Position[0]), (*C.double)(&pose.Quat[0]), (*C.double)(&pose.Q[0])))
+	s.pose = pose
+	return s.failed(C.claw_reset(s.c, (*C.double)(&s.pose.Position[0]), (*C.double)(&s.pose.Quat[0]),
+		(*C.double)(&s.pose.Q[0])))
 }
 
 // Advance runs substeps physics steps under one command, in one C call and without allocating.
@@ -72,7 +78,7 @@ func (s *Sim) Advance(cmd *MotorCmd, substeps int) error {
 		return fmt.Errorf("mujoco: %d substeps, want 1 or more", substeps)
 	}
 	if err := cmd.check(); err != nil {
-		return err
+		return fmt.Errorf("mujoco: %w", err)
 	}
 	return s.failed(C.claw_advance(s.c, (*C.claw_cmd)(unsafe.Pointer(cmd)),
 		(*C.claw_params)(unsafe.Pointer(&s.params)), C.int(substeps)))
@@ -82,8 +88,11 @@ func (s *Sim) failed(status C.int) error {
 	if status == C.CLAW_OK {
 		return nil
 	}
-	return physicsError(int(status), C.GoString(&s.c.text[0]))
+	return fmt.Errorf("mujoco: %w", physicsError(int(status), s.engineText()))
 }
+
+// engineText returns the engine's words about the last fatal error.
+func (s *Sim) engineText() string { return C.GoString(&s.c.text[0]) }
 
 // Read fills out with the robot's state. It does not allocate or change the simulation.
 func (s *Sim) Read(out *State) { C.claw_read(s.c, (*C.claw_state)(unsafe.Pointer(out))) }
@@ -94,7 +103,8 @@ func (s *Sim) SetPush(force, torque [3]float64) error {
 	if !finiteAll(force[:]...) || !finiteAll(torque[:]...) {
 		return fmt.Errorf("mujoco: push of %v N, %v N m is not finite", force, torque)
 	}
-	C.claw_push(s.c, (*C.double)(&force[0]), (*C.double)(&torque[0]))
+	s.v = [2][3]float64{force, torque}
+	C.claw_push(s.c, (*C.double)(&s.v[0][0]), (*C.double)(&s.v[1][0]))
 	return nil
 }
 
@@ -104,7 +114,8 @@ func (s *Sim) SetVelocity(linWorld, angBody [3]float64) error {
 	if !finiteAll(linWorld[:]...) || !finiteAll(angBody[:]...) {
 		return fmt.Errorf("mujoco: velocity %v m/s, %v rad/s is not finite", linWorld, angBody)
 	}
-	C.claw_set_velocity(s.c, (*C.double)(&linWorld[0]), (*C.double)(&angBody[0]))
+	s.v = [2][3]float64{linWorld, angBody}
+	C.claw_set_velocity(s.c, (*C.double)(&s.v[0][0]), (*C.double)(&s.v[1][0]))
 	return nil
 }
 
@@ -113,7 +124,8 @@ func (s *Sim) AddVelocity(dv [3]float64) error {
 	if !finiteAll(dv[:]...) {
 		return fmt.Errorf("mujoco: velocity kick %v m/s is not finite", dv)
 	}
-	C.claw_add_velocity(s.c, (*C.double)(&dv[0]))
+	s.v[0] = dv
+	C.claw_add_velocity(s.c, (*C.double)(&s.v[0][0]))
 	return nil
 }
 
@@ -125,12 +137,14 @@ func (s *Sim) Params() Params { return s.params }
 // be simulated is refused and named.
 func (s *Sim) SetParams(p Params) error {
 	if err := p.check(); err != nil {
-		return err
+		return fmt.Errorf("mujoco: %w", err)
 	}
-	if err := s.failed(C.claw_apply(s.c, (*C.claw_body)(unsafe.Pointer(&p.Body)))); err != nil {
-		return err
-	}
+	old := s.params
 	s.params = p
+	if err := s.failed(C.claw_apply(s.c, (*C.claw_body)(unsafe.Pointer(&s.params.Body)))); err != nil {
+		s.params = old
+		return err
+	}
 	return nil
 }
 

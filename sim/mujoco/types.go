@@ -55,7 +55,7 @@ func (c *MotorCmd) check() error {
 	}{{"Q", &c.Q}, {"Dq", &c.Dq}, {"Tau", &c.Tau}, {"Kp", &c.Kp}, {"Kd", &c.Kd}} {
 		for i, v := range f.values {
 			if !finite(v) {
-				return fmt.Errorf("mujoco: command: %s of %s is %v", f.name, JointNames[i], v)
+				return fmt.Errorf("command: %s of %s is %v", f.name, JointNames[i], v)
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func pick(c bool, a, b float64) float64 {
 
 // check names the first parameter that cannot be simulated.
 func (p *Params) check() error {
-	bad := func(name string, v float64) error { return fmt.Errorf("mujoco: parameter %s is %v", name, v) }
+	bad := func(name string, v float64) error { return fmt.Errorf("parameter %s is %v", name, v) }
 	for _, f := range [...]struct {
 		name     string
 		values   *[Joints]float64
@@ -155,7 +155,7 @@ func (p *Params) check() error {
 	} else if !finite(b.TrunkMass) || b.TrunkMass < -4 || b.TrunkMass > 50 {
 		return bad("TrunkMass (-4..50 kg)", b.TrunkMass)
 	} else if !finiteAll(b.TrunkCoM[:]...) {
-		return fmt.Errorf("mujoco: parameter TrunkCoM is %v", b.TrunkCoM)
+		return fmt.Errorf("parameter TrunkCoM is %v", b.TrunkCoM)
 	}
 	if !finite(p.Corner) || p.Corner < 0 || p.Corner >= 1 {
 		return bad("Corner (0..1)", p.Corner)
@@ -172,10 +172,10 @@ type Pose struct {
 
 func (p *Pose) check() error {
 	if !finiteAll(p.Position[:]...) || !finiteAll(p.Quat[:]...) || !finiteAll(p.Q[:]...) {
-		return fmt.Errorf("mujoco: pose has a number that is not finite: %v", *p)
+		return fmt.Errorf("pose has a number that is not finite: %v", *p)
 	}
 	if n := math.Hypot(math.Hypot(p.Quat[0], p.Quat[1]), math.Hypot(p.Quat[2], p.Quat[3])); n < 1e-6 {
-		return fmt.Errorf("mujoco: pose has a zero quaternion")
+		return fmt.Errorf("pose has a zero quaternion")
 	}
 	return nil
 }
