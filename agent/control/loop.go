@@ -1,0 +1,457 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/openclaw-rl/openclaw/agent/estimate"
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/rollout"
+	"github.com/openclaw-rl/openclaw/agent/safety"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+)
+
+// Link is the way to the robot; agent/link implements it. Only the loop's
+// thread calls it, and none of it may block, except Wait, which lockstep uses.
+type Link interface {
+	// Receive takes the oldest waiting acceptable state; ok is false when none
+	// waits. arrivedNs is when the kernel got it, on CLOCK_MONOTONIC.
+	Receive(s *wire.LowState, nowNs int64) (arrivedNs int64, ok bool)
+	Send(frame []byte) error
+	Wait(timeoutNs int64) bool
+}
+
+// Parts is what a Loop is made of.
+type Parts struct {
+	Link     Link
+	Clock    Clock // nil: the system's, or virtual time in lockstep
+	Safety   safety.Config
+	Estimate estimate.Config
+	// Spec is the contract of the policy that will drive through Env; nil: none.
+	Spec *rollout.Spec
+	// Gate judges a standing robot's reading before the policy gets torque.
+	Gate func(*go1.Reading) error
+	// SportOff returns nil once the maker's sport mode is shown to be off. It is
+	// asked, from the requester's goroutine, before the first frame is sent.
+	SportOff func(context.Context) error
+	// Started is called on the loop's thread before its first tick; it raises
+	// the thread's priority. nil: nothing.
+	Started func() error
+}
+
+// Loop owns one robot.
+type Loop struct {
+	cfg       Config
+	parts     Parts
+	clock     Clock
+	judge     *safety.Judge
+	filter    *estimate.Filter
+	actions   *go1.ActionMap
+	ranges    rollout.Command
+	hasPolicy bool
+	home      [go1.Joints]float32
+
+	// Shared with other goroutines.
+	nowNs     atomic.Int64
+	modeNow   atomic.Uint32
+	inbox     atomic.Pointer[request]
+	requests  sync.Mutex // one requester at a time; the loop does not know it
+	commands  commands
+	stop      atomic.Int32 // 1 sit and end, 2 damp and end
+	snapshots triple[Snapshot]
+	readers   sync.Mutex // of snapshots; the loop does not know it
+	readings  triple[reading]
+	targets   triple[target]
+	wake      int // eventfd: a reading was published
+	ended     chan struct{}
+	envOpen   atomic.Bool
+
+	// Owned by the loop's thread.
+	state      wire.LowState
+	rx         wire.LowState
+	have       bool
+	states     uint64 // since armed
+	lastArrive int64
+	sample     estimate.Sample
+	read       go1.Reading
+	mode       Mode
+	phase      Phase
+	phaseNs    int64
+	settle     bool // the sitting down ends in estop
+	cmd        wire.LowCmd
+	damping    wire.LowCmd
+	frame      []byte
+	haveFrame  bool
+	target     [go1.Joints]float32 // as asked for by the mode, before the judge
+	kp, kd     [go1.Joints]float32
+	from       [go1.Joints]float32
+	fromKp     [go1.Joints]float32
+	fromKd     [go1.Joints]float32
+
+	policyTarget [go1.Joints]float32
+	policyOutNs  int64
+	policyTicks  int64 // ticks between observations
+	policyTick   int64
+	sensedNs     int64 // of the state that policyTarget answers
+	episode      uint64
+	seq          uint64
+	answered     uint64
+
+	asked, followed [3]float32
+	source          Source
+	commandNs       int64
+	stickNs         int64
+	enteredNs       int64 // into mode policy
+	sticks          [3]float32
+	trackNs         int64
+	sendRun         int
+	endNs           int64 // when the last damping began, while stopping
+	stats           Stats
+	endErr          error
+}
+
+// New makes a Loop in mode idle. Configurations must be valid; a Spec that does
+// not fit a Go1 is refused here.
+func New(cfg Config, parts Parts) (*Loop, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := parts.Safety.Validate(); err != nil {
+		return nil, err
+	}
+	if err := parts.Estimate.Validate(); err != nil {
+		return nil, err
+	}
+	l := &Loop{
+		cfg: cfg, parts: parts, clock: parts.Clock,
+		judge:  safety.New(parts.Safety),
+		filter: estimate.New(parts.Estimate),
+		home:   go1.Home,
+		ended:  make(chan struct{}),
+		frame:  make([]byte, 0, wire.LowCmdSize),
+	}
+	if l.clock == nil {
+		l.clock = SystemClock{SpinNs: int64(cfg.SpinUs * 1e3)}
+		if cfg.Lockstep {
+			l.clock = &lockstepClock{now: PeriodNs}
+		}
+	}
+	if parts.Spec != nil {
+		if err := go1.Fit(parts.Spec, go1.Sensing{LinVel: true}); err != nil {
+			return nil, err
+		}
+		m, err := go1.NewActionMap(parts.Spec)
+		if err != nil {
+			return nil, err
+		}
+		l.actions, l.hasPolicy, l.home = m, true, m.Home
+		l.ranges = parts.Spec.Command
+		l.policyTicks = parts.Spec.PolicyPeriodNs / PeriodNs
+	}
+	l.cmd.Init()
+	l.damping.Init()
+	l.snapshots.init()
+	l.readings.init()
+	l.targets.init()
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("control: eventfd: %w", err)
+	}
+	l.wake = fd
+	runtime.AddCleanup(l, func(fd int) { _ = unix.Close(fd) }, fd)
+	l.publishSnapshot(l.clock.Now())
+	return l, nil
+}
+
+// ErrUnconfirmed says that the last damping frames were sent, but no state came
+// back that shows them taken.
+var ErrUnconfirmed = errors.New("control: damping was sent, but no state from the robot confirmed it")
+
+// Run is the loop. It returns after Stop has been carried out, or at once with
+// damping sent when ctx ends. Call it once, from a goroutine of its own; it
+// should have an OS thread to itself.
+func (l *Loop) Run(ctx context.Context) error {
+	defer close(l.ended)
+	defer l.signal()
+	if l.parts.Started != nil {
+		if err := l.parts.Started(); err != nil {
+			return err
+		}
+	}
+	done := ctx.Done()
+	deadline := l.clock.Now() + PeriodNs
+	for {
+		l.clock.SleepUntil(deadline)
+		select {
+		case <-done:
+			l.stop.Store(2)
+		default:
+		}
+		if l.Tick(deadline) {
+			return l.endErr
+		}
+		if l.cfg.Lockstep {
+			l.lockstepWait()
+		}
+		deadline += PeriodNs
+		// Deadlines that have passed are counted, not run in a burst.
+		if behind := l.clock.Now() - deadline; behind >= PeriodNs {
+			missed := behind / PeriodNs
+			l.stats.Missed += uint64(missed)
+			deadline += missed * PeriodNs
+		}
+	}
+}
+
+// Tick does one period's work for the tick that was due at deadlineNs, and
+// reports whether the loop has come to its end. Run calls it; tests that have a
+// clock of their own may call it instead of Run.
+func (l *Loop) Tick(deadlineNs int64) (end bool) {
+	now := l.clock.Now()
+	l.nowNs.Store(now)
+	l.stats.Ticks++
+	l.stats.Lateness.Add(now - deadlineNs)
+
+	got := l.receive(now)
+	l.takeRequest(now)
+	l.takeTarget(now)
+	l.followCommand(now)
+
+	v := l.judge.Tick(&safety.Tick{
+		NowNs: now, LateNs: now - deadlineNs,
+		Torque: l.mode.torque(), Policy: l.driving(),
+		PolicyPeriodNs: l.policyTicks * PeriodNs, PolicyOutNs: l.policyOutNs,
+		TargetSensedNs: l.targetSensed(), CommandNs: l.commandNs,
+	})
+	l.obey(now, &v)
+	end = l.stopping(now)
+	if !end {
+		l.advance(now)
+		l.send(now, deadlineNs, v.HoldFrame)
+	}
+	if got {
+		l.stats.RxToTx.Add(l.clock.Now() - now)
+	}
+	if l.driving() && l.policyTick%l.policyTicks == 0 {
+		l.publishReading(now, running)
+	}
+	l.policyTick++
+	l.modeNow.Store(uint32(l.mode))
+	l.publishSnapshot(now)
+	return end
+}
+
+// driving says whether the policy's output reaches the motors.
+func (l *Loop) driving() bool {
+	return l.mode == Policy || l.mode == Sit && l.phase == PhaseStopping
+}
+
+// targetSensed is when the state was measured that the present target answers.
+func (l *Loop) targetSensed() int64 {
+	if l.driving() {
+		return l.sensedNs
+	}
+	return l.judge.SensedNs()
+}
+
+func (l *Loop) receive(now int64) (got bool) {
+	for range maxStates {
+		arrived, ok := l.parts.Link.Receive(&l.rx, now)
+		if !ok {
+			break
+		}
+		if l.cfg.Lockstep {
+			arrived = now
+		}
+		l.judge.State(arrived, &l.rx)
+		l.estimate(arrived)
+		l.state = l.rx
+		l.have, got = true, true
+		l.stats.States++
+		l.states++
+	}
+	if got {
+		l.readSticks(now)
+	}
+	return got
+}
+
+func (l *Loop) estimate(arrived int64) {
+	s, r := &l.sample, &l.rx
+	s.Quat, s.Gyro, s.Acc = r.IMU.Quaternion, r.IMU.Gyroscope, r.IMU.Accelerometer
+	for i := range go1.Joints {
+		s.Q[i], s.Dq[i], s.Tau[i] = r.Motor[i].Q, r.Motor[i].Dq, r.Motor[i].TauEst
+	}
+	s.FootForce = r.FootForce
+	dt := float64(PeriodNs) / 1e9
+	if l.have && arrived > l.lastArrive {
+		dt = float64(arrived-l.lastArrive) / 1e9
+	}
+	l.lastArrive = arrived
+	l.filter.Update(s, dt)
+}
+
+// readSticks takes the hand remote's sticks; it drives while a stick is out of
+// its dead zone and for a second after.
+func (l *Loop) readSticks(now int64) {
+	var r wire.Remote
+	wire.DecodeRemote(&l.state.Remote, &r)
+	l.sticks = [3]float32{}
+	if !r.Present() {
+		return
+	}
+	dead := float32(l.cfg.RemoteDeadZone)
+	for i, x := range [3]float32{r.Ly, -r.Lx, -r.Rx} {
+		if x-x != 0 || (x < dead && x > -dead) {
+			continue
+		}
+		l.sticks[i] = min(max(x, -1), 1)
+		l.stickNs = now
+	}
+}
+
+// followCommand decides the velocity that the policy is told.
+func (l *Loop) followCommand(now int64) {
+	l.source, l.asked = SourceNone, [3]float32{}
+	expiry := int64(0)
+	if c := l.commands.newest.Load(); c != nil && c.arrivedNs >= l.enteredNs && l.driving() {
+		l.source, l.asked, expiry = SourceHTTP, c.v, c.expiresNs
+		l.commandNs = max(l.commandNs, c.arrivedNs)
+	}
+	if l.stickNs != 0 && now-l.stickNs < remoteHold {
+		l.source, expiry = SourceRemote, 0
+		l.asked = [3]float32{
+			l.sticks[0] * float32(l.cfg.RemoteVxMS),
+			l.sticks[1] * float32(l.cfg.RemoteVyMS),
+			l.sticks[2] * float32(l.cfg.RemoteWzRadS),
+		}
+		for i, r := range [3][2]float32{l.ranges.Vx, l.ranges.Vy, l.ranges.Wz} {
+			l.asked[i] = min(max(l.asked[i], r[0]), r[1])
+		}
+		l.commandNs = max(l.commandNs, l.stickNs)
+	}
+	if !l.driving() {
+		l.followed = [3]float32{}
+		return
+	}
+	age := now - l.commandNs
+	if l.source == SourceRemote {
+		age = 0 // what the sticks say is as fresh as the state; the state's age is judged
+	}
+	if expiry != 0 && now > expiry {
+		age = max(age, int64(l.parts.Safety.CommandRampMs*1e6)+now-expiry)
+	}
+	scale := l.judge.CommandScale(age)
+	want := l.asked
+	if l.judge.Verdict().HalveCommands {
+		scale *= 0.5
+	}
+	if l.mode != Policy {
+		scale = 0
+	}
+	dt := float32(PeriodNs) / 1e9
+	step := [3]float32{float32(l.cfg.AccelerationMS2) * dt, float32(l.cfg.AccelerationMS2) * dt, float32(l.cfg.YawAccelRadS2) * dt}
+	for i := range want {
+		want[i] *= scale
+		next := l.followed[i] + min(max(want[i]-l.followed[i], -step[i]), step[i])
+		if scale < 1 && l.mode == Policy { // an old command ends in time, whatever the ramp
+			bound := max(want[i], -want[i])
+			next = min(max(next, -bound), bound)
+		}
+		l.followed[i] = next
+	}
+}
+
+// takeTarget takes the policy's newest answer.
+func (l *Loop) takeTarget(now int64) {
+	t, isNew := l.targets.front()
+	if !isNew || t.episode != l.episode || !l.driving() {
+		return
+	}
+	l.policyTarget, l.policyOutNs, l.sensedNs = t.target, now, t.sensedNs
+	l.answered = t.seq
+	l.stats.PolicyStep.Add(now - t.publishedNs)
+	l.stats.Policy++
+	if t.seq != l.seq {
+		l.stats.LatePolicy++
+	}
+}
+
+// encode makes l.cmd the frame; what the wire cannot say is refused.
+func (l *Loop) encode(now int64) bool {
+	frame, err := wire.AppendLowCmd(l.frame[:0], &l.cmd, crcForm(l.cfg.EncryptCRC))
+	if err != nil {
+		l.judge.Raise(now, safety.Damp, safety.TargetRefused, -1)
+		l.setMode(now, Damp, PhaseNone)
+		return false
+	}
+	l.frame, l.haveFrame = frame, true
+	return true
+}
+
+// encodeDamping makes the damping frame: no spring, no torque, only friction.
+// It never passes the judge, so nothing that is wrong elsewhere can stop it.
+func (l *Loop) encodeDamping() {
+	for i := range go1.Joints {
+		m := &l.damping.Motor[i]
+		*m = wire.MotorCmd{Mode: safety.ModeServo, Kd: dampKd}
+		if q := l.state.Motor[i].Q; q-q == 0 {
+			m.Q = q
+		}
+	}
+	if frame, err := wire.AppendLowCmd(l.frame[:0], &l.damping, crcForm(l.cfg.EncryptCRC)); err == nil {
+		l.frame = frame // always: every number in it is finite and small
+	}
+	l.haveFrame = false
+}
+
+// send makes the frame and hands it to the link.
+func (l *Loop) send(now, deadlineNs int64, hold bool) {
+	if l.mode == Idle {
+		l.haveFrame = false
+		return
+	}
+	torque := l.mode.torque()
+	switch {
+	case torque && hold && l.haveFrame:
+		// The state is too old to compute with: the last frame stays.
+	case torque:
+		for i := range go1.Joints {
+			m := &l.cmd.Motor[i]
+			m.Mode, m.Q, m.Dq, m.Tau, m.Kp, m.Kd = safety.ModeServo, l.target[i], 0, 0, l.kp[i], l.kd[i]
+		}
+		if !l.judge.Frame(now, &l.cmd) {
+			l.setMode(now, Damp, PhaseNone)
+			torque = false
+		}
+	}
+	if torque && !(hold && l.haveFrame) {
+		torque = l.encode(now)
+	}
+	// The last look before the frame leaves: was this thread held up just now?
+	if late := l.clock.Now() - deadlineNs; torque && float64(late) >= l.parts.Safety.LoopLateMs*1e6 {
+		l.judge.Raise(now, safety.Damp, safety.LoopLate, -1)
+		l.stats.Trips++
+		l.setMode(now, Damp, PhaseNone)
+		torque = false
+	}
+	if !torque {
+		l.encodeDamping()
+	}
+	if err := l.parts.Link.Send(l.frame); err != nil {
+		l.stats.SendErrors++
+		l.sendRun++
+		if l.sendRun == linkFailures && l.mode.torque() {
+			l.judge.Raise(now, safety.Damp, safety.LinkLost, -1)
+		}
+		return
+	}
+	l.sendRun = 0
+	l.stats.Sent++
+}

@@ -1,0 +1,312 @@
+package control
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/safety"
+)
+
+// request is one operator's wish, answered by the loop in place.
+type request struct {
+	want   want
+	answer Refusal
+	done   atomic.Bool
+}
+
+type want uint8
+
+const (
+	wantArm want = iota
+	wantDamp
+	wantStand
+	wantPolicy
+	wantSit
+	wantSettle
+	wantCut
+)
+
+// ask hands a request to the loop and waits for its answer.
+func (l *Loop) ask(ctx context.Context, w want) error {
+	l.requests.Lock()
+	defer l.requests.Unlock()
+	r := &request{want: w, answer: Refusal{Joint: -1}}
+	l.inbox.Store(r)
+	for !r.done.Load() {
+		select {
+		case <-ctx.Done():
+			// Taken back if the loop has not looked at it yet; else it is answered within a tick.
+			if l.inbox.CompareAndSwap(r, nil) {
+				return ctx.Err()
+			}
+		case <-l.ended:
+			return &Refusal{Reason: Stopping, Joint: -1}
+		default:
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+	if r.answer.Reason != Accepted {
+		return &r.answer
+	}
+	return nil
+}
+
+// Arm begins to talk to the robot, with damping frames, after sport mode is
+// shown to be off. Until then nothing is sent.
+func (l *Loop) Arm(ctx context.Context) error {
+	if Mode(l.modeNow.Load()) != Idle {
+		return &Refusal{Reason: AlreadyArmed, Joint: -1}
+	}
+	if l.parts.SportOff != nil {
+		if err := l.parts.SportOff(ctx); err != nil {
+			return err
+		}
+	}
+	return l.ask(ctx, wantArm)
+}
+
+// SetMode asks for damp, stand, policy or sit. What the table of modes does not
+// name is refused with a *Refusal.
+func (l *Loop) SetMode(ctx context.Context, m Mode) error {
+	switch m {
+	case Damp:
+		return l.ask(ctx, wantDamp)
+	case Stand:
+		return l.ask(ctx, wantStand)
+	case Sit:
+		return l.ask(ctx, wantSit)
+	case Policy:
+		if !l.hasPolicy {
+			return &Refusal{Reason: NoPolicy, Joint: -1}
+		}
+		if l.parts.Gate != nil {
+			var s Snapshot
+			l.Snapshot(&s)
+			if s.Mode != Stand || s.Phase != PhaseReady {
+				return &Refusal{Reason: NotReady, Joint: -1}
+			}
+			r := s.reading()
+			if err := l.parts.Gate(&r); err != nil {
+				return err
+			}
+		}
+		return l.ask(ctx, wantPolicy)
+	}
+	return &Refusal{Reason: NotNamed, Joint: -1}
+}
+
+// EStop stops: cut damps at once, otherwise the robot settles first.
+func (l *Loop) EStop(ctx context.Context, cut bool) error {
+	if cut {
+		return l.ask(ctx, wantCut)
+	}
+	return l.ask(ctx, wantSettle)
+}
+
+// Stop ends Run: the first call sits down first, the second damps at once. Both
+// end with damping frames that the state shows to have arrived.
+func (l *Loop) Stop() {
+	if !l.stop.CompareAndSwap(0, 1) {
+		l.stop.Store(2)
+	}
+}
+
+// Ended is closed when Run has returned.
+func (l *Loop) Ended() <-chan struct{} { return l.ended }
+
+// NowNs is the loop's clock at its newest tick.
+func (l *Loop) NowNs() int64 { return l.nowNs.Load() }
+
+// Snapshot copies what the newest tick published. It never holds up the loop.
+func (l *Loop) Snapshot(out *Snapshot) {
+	l.readers.Lock()
+	s, _ := l.snapshots.front()
+	*out = *s
+	l.readers.Unlock()
+}
+
+// takeRequest answers at most one request a tick.
+func (l *Loop) takeRequest(now int64) {
+	r := l.inbox.Load()
+	if r == nil || !l.inbox.CompareAndSwap(r, nil) {
+		return
+	}
+	r.answer.Reason = l.apply(now, r)
+	r.done.Store(true)
+}
+
+func (l *Loop) apply(now int64, r *request) Reason {
+	stopping := l.stop.Load() != 0
+	switch r.want {
+	case wantArm:
+		switch {
+		case stopping:
+			return Stopping
+		case l.mode != Idle:
+			return AlreadyArmed
+		}
+		l.judge.Clear() // arming is a person's act
+		l.states = 0
+		l.setMode(now, Listen, PhaseNone)
+	case wantDamp:
+		if l.mode == Idle {
+			return NotArmed
+		}
+		l.setMode(now, Damp, PhaseNone)
+		l.judge.Clear()
+	case wantCut:
+		l.judge.Raise(now, safety.Cut, safety.OperatorCut, -1)
+		if l.mode != Idle {
+			l.setMode(now, EStop, PhaseNone)
+		}
+	case wantSettle:
+		l.judge.Raise(now, safety.Sit, safety.OperatorSettle, -1)
+		switch {
+		case l.mode == Idle || l.mode == EStop:
+		case l.mode.torque():
+			l.settle = true
+			l.sit(now)
+		default:
+			l.setMode(now, EStop, PhaseNone)
+		}
+	case wantSit:
+		if l.mode != Stand && l.mode != Policy {
+			return l.notNamed()
+		}
+		l.sit(now)
+	case wantStand:
+		return l.mayStand(now, r, stopping)
+	case wantPolicy:
+		switch {
+		case stopping:
+			return Stopping
+		case l.mode != Stand:
+			return l.notNamed()
+		case l.judge.Verdict().Severity > safety.Warn:
+			return Latched
+		case l.phase != PhaseReady:
+			return NotReady
+		case !l.hasPolicy:
+			return NoPolicy
+		case !l.parts.Safety.WithoutRemote && !l.judge.RemotePresent(now):
+			return NoRemote
+		}
+		l.setMode(now, Policy, PhaseBlend)
+	}
+	return Accepted
+}
+
+func (l *Loop) notNamed() Reason {
+	if l.mode == Idle {
+		return NotArmed
+	}
+	return NotNamed
+}
+
+// mayStand checks everything that standing up needs, and stands up.
+func (l *Loop) mayStand(now int64, r *request, stopping bool) Reason {
+	switch {
+	case stopping:
+		return Stopping
+	case l.mode != Damp && l.mode != Listen:
+		return l.notNamed()
+	case l.judge.Verdict().Severity > safety.Warn:
+		return Latched
+	case l.states < goodStates || float64(now-l.lastArrive) > l.parts.Safety.StateHoldMs*1e6:
+		r.answer.Value = float64(l.states)
+		if l.states >= goodStates {
+			r.answer.Value = 0
+		}
+		return FewStates
+	case !(l.judge.TiltRad() < startTilt):
+		r.answer.Value = l.judge.TiltRad()
+		return NotUpright
+	case !l.parts.Safety.WithoutRemote && !l.judge.RemotePresent(now):
+		return NoRemote
+	case l.judge.BatteryTooLow():
+		r.answer.Value = float64(l.state.BMS.SOC)
+		return BatteryTooLow
+	}
+	g := l.state.IMU.Gyroscope
+	if turn := math.Sqrt(float64(g[0]*g[0] + g[1]*g[1] + g[2]*g[2])); !(turn < startTurn) {
+		r.answer.Value = turn
+		return Turning
+	}
+	nearHome := true
+	for i := range go1.Joints {
+		m := &l.state.Motor[i]
+		if m.Mode != safety.ModeServo || !(m.Q > go1.StopLower[i]-stopMargin && m.Q < go1.StopUpper[i]+stopMargin) {
+			r.answer.Joint, r.answer.Value = i, float64(m.Mode)
+			return JointNotAlive
+		}
+		nearHome = nearHome && near(m.Q, l.home[i])
+	}
+	if nearHome {
+		l.setMode(now, Stand, PhaseRise)
+		return Accepted
+	}
+	for i := range go1.Joints {
+		if m := &l.state.Motor[i]; !near(m.Q, go1.Folded[i]) {
+			r.answer.Joint = i
+			r.answer.Value = math.Min(math.Abs(float64(m.Q-go1.Folded[i])), math.Abs(float64(m.Q-l.home[i])))
+			return NotFolded
+		}
+	}
+	l.setMode(now, Stand, PhaseFold)
+	return Accepted
+}
+
+func near(q, to float32) bool { return q-to < startPose && to-q < startPose }
+
+// stopping carries out Stop and reports that the loop is done.
+func (l *Loop) stopping(now int64) bool {
+	stage := l.stop.Load()
+	if stage == 0 {
+		return false
+	}
+	if l.mode == Idle {
+		return true
+	}
+	if l.mode.torque() {
+		if stage == 1 {
+			l.sit(now)
+			return false
+		}
+		l.setMode(now, Damp, PhaseNone)
+	}
+	if l.endNs == 0 {
+		l.endNs = now
+	}
+	sent := float64(now-l.endNs) / 1e9
+	switch {
+	case sent < l.cfg.DampSeconds:
+		return false
+	case l.lastArrive > l.endNs+int64(l.cfg.DampSeconds/2*1e9):
+		return true // answers kept coming after half a second of damping frames
+	case sent < 3*l.cfg.DampSeconds:
+		return false
+	}
+	l.endErr = ErrUnconfirmed
+	return true
+}
+
+// lockstepWait lets a policy answer, then waits for the robot's answer.
+func (l *Loop) lockstepWait() {
+	limit := time.Now().Add(time.Duration(l.cfg.LockWaitMs * 1e6))
+	if l.driving() && l.envOpen.Load() && (l.policyTick-1)%l.policyTicks == 0 {
+		for l.targets.middle.Load()&fresh == 0 && time.Now().Before(limit) {
+			runtime.Gosched()
+		}
+	}
+	if l.mode == Idle {
+		time.Sleep(time.Duration(PeriodNs))
+		return
+	}
+	l.parts.Link.Wait(int64(l.cfg.LockWaitMs * 1e6))
+}
+
+func jointName(i int) string { return go1.JointNames[i] }
