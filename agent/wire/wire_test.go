@@ -338,3 +338,24 @@ func TestNoAllocation(t *testing.T) {
 		}
 	}
 }
+
+// TestAppendGrows: a buffer with too little room behind its content grows, and keeps the content.
+func TestAppendGrows(t *testing.T) {
+	cmd := goldenLowCmd(t, "random_00")
+	want, err := wire.AppendLowCmd(nil, cmd, wire.PlainCRC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, room := range []int{0, 1, wire.LowCmdSize - 1, wire.LowCmdSize, wire.LowCmdSize + 1} {
+		for _, held := range []int{1, wire.LowCmdSize} {
+			dst := bytes.Repeat([]byte{7}, held+room)[:held]
+			got, err := wire.AppendLowCmd(dst, cmd, wire.PlainCRC)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got[:held], dst) || !bytes.Equal(got[held:], want) {
+				t.Errorf("%d bytes and room for %d: wrong bytes", held, room)
+			}
+		}
+	}
+}
