@@ -217,7 +217,11 @@ func walk(msg []byte, what string, f func(field) error) error {
 			return fmt.Errorf("%w: %s: field %d has wire type %d", ErrDamaged, what, n, t)
 		}
 		if size < 0 {
-			return wireError(what, fmt.Sprintf("field %d", n), size, len(msg))
+			where := fmt.Sprintf("field %d", n)
+			if what == "model" && n == 7 {
+				where = "the graph"
+			}
+			return wireError(what, where, size, len(msg))
 		}
 		msg = msg[size:]
 		if err := f(fl); err != nil {

@@ -42,7 +42,8 @@ type Policy struct {
 	rows     int // rows of one run
 	obsDim   int
 	actDim   int
-	net      *net // nil: closed
+	maxDiff  float32 // over all golden pairs
+	net      *net    // nil: closed
 }
 
 // Open loads a policy with ONNX Runtime and replays its golden pairs. The file
@@ -103,8 +104,18 @@ func (p *Policy) replay() error {
 			return fmt.Errorf("%w: golden pair %d: action[%d] (%s) differs by %.3g, tolerance %v",
 				ErrGolden, i, at, p.spec.Joints[at], worst, p.contract.Tolerance())
 		}
+		p.maxDiff = max(p.maxDiff, worst)
 	}
 	return nil
+}
+
+// Golden says how many golden pairs Open replayed and the largest difference, in
+// units of network output.
+func (p *Policy) Golden() (pairs int, maxDiff float32) {
+	if g := p.contract.Golden; g != nil {
+		pairs = len(g.Pairs)
+	}
+	return pairs, p.maxDiff
 }
 
 // Contract is the contract of the file; not to be changed.

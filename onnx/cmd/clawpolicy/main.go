@@ -1,0 +1,25 @@
+// Clawpolicy looks after policy files.
+//
+//	policy.onnx ─▶ contract.Read ─▶ report ─▶ text or one JSON line
+//	                    └─▶ session.Open ─▶ golden pairs replayed
+//
+// People run it before a policy goes anywhere near a robot.
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+)
+
+func main() { cli.Main(newRoot()) }
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "clawpolicy",
+		Short: "Look into policy files",
+		Long:  "clawpolicy shows what an ONNX policy file says about itself, and whether that is true.",
+	}
+	root.AddCommand(newInspect())
+	return root
+}
