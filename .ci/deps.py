@@ -76,8 +76,10 @@ def pip_download(wheel, folder):
     if "No module named pip" in done.stdout:
         raise Failed("%s has no pip: install it (Debian: apt-get install python3-pip), then run make deps" % sys.executable)
     said = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-    raise Failed("%s: pip could not download it (is the network or a PyPI mirror reachable?); pip's last words: %s"
-                 % (wheel, said[-1] if said else "none"))
+    broken = [line.split("connection broken by ", 1)[1] for line in said if "connection broken by " in line]
+    if broken:  # pip goes on to call it a missing version
+        raise Failed("%s: no connection to the package registry: %s" % (wheel, broken[-1]))
+    raise Failed("%s: pip could not download it; pip's last words: %s" % (wheel, said[-1] if said else "none"))
 
 
 def fetch(wheel, cache, download, say):

@@ -146,6 +146,7 @@ class WordsTest(unittest.TestCase):
     def test_pip_failures_are_sentences(self):
         wheel = deps.Wheel("demo", "1.0", "linux-amd64", "demo-1.0-cp311-cp311-manylinux_2_27_x86_64.whl", "0", "a>b")
         for output, want in (("/usr/bin/python3: No module named pip\n", "has no pip: install it"),
+                             ("after connection broken by 'refused'\nERROR: No match\n", "no connection to the package registry: 'refused'"),
                              ("WARNING: x\nERROR: No matching distribution\n", "could not download.*No matching distribution"),
                              ("", "last words: none")):
             done = deps.subprocess.CompletedProcess([], 1, stdout=output)
