@@ -1,11 +1,10 @@
 // Package wire is the bytes a Unitree Go1 speaks over UDP, and nothing else: four messages and the hand remote's 40
 // bytes, encoded and decoded as the maker's SDK (unitree_legged_sdk, branch go1, 4539a6c) sends and reads them.
 //
-//	            LowCmd 614 B (motors)  HighCmd 129 B (sport mode)
-//	          ┌────────────────────────────────────────────────►┐
-//	agent/link│                                                 │ Go1, or sim/virtual
-//	          └◄────────────────────────────────────────────────┘
-//	            LowState 807 B         HighState 1087 B
+//	              LowCmd 614 B (motors), HighCmd 129 B (sport mode)
+//	agent/link  ─────────────────────────────────────────────────────►  Go1, or sim/virtual
+//	            ◄─────────────────────────────────────────────────────
+//	              LowState 807 B, HighState 1087 B
 //
 // agent/link and sim/virtual call it, one at each end; agent/safety and agent/control read its structs. It does no
 // I/O, holds no state, and allocates nothing, neither for good frames nor for refused ones.

@@ -376,8 +376,8 @@ func reseal(b []byte, f wire.CRCForm) []byte {
 	return b
 }
 
-// dirty returns n bytes behind a filled prefix in a buffer whose spare room is not clean, to show that encoders
-// append, and write every byte of their frame.
+// dirty returns three bytes in a buffer whose spare room is not clean, to show that encoders append and write every
+// byte of their frame.
 func dirty() []byte {
 	b := bytes.Repeat([]byte{0xA7}, 2048)
 	return b[:3]
