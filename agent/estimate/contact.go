@@ -43,8 +43,9 @@ const (
 	weakVote     = 0.7                           // a low or slow foot says little: it may hang still
 	groundAbove  = 0.6                           // probability at which air becomes ground
 	airBelow     = 0.4
-	sureOdds     = 1.3 // log odds at which the others teach the foot's sensor
-	voteFilter   = 0.003
+	sureOdds     = 1.3   // log odds at which the others teach the foot's sensor
+	sureFilter   = 0.015 // s over which they must be sure
+	voteFilter   = 0.003 // s over which the sum is smoothed
 )
 
 // contacts fuses the sources of all feet into probabilities. up is the vertical
@@ -89,9 +90,10 @@ func (f *Filter) contacts(s *Sample, up vec3, dt float64) {
 			if l.loadKnown {
 				load = math.Max(l.load, 0) / standingLoad
 			}
-			if others > sureOdds {
+			f.others[i] += (others - f.others[i]) * dt / (dt + sureFilter)
+			if f.others[i] > sureOdds {
 				sure = 1
-			} else if others < -sureOdds {
+			} else if f.others[i] < -sureOdds {
 				sure = -1
 			}
 			raw := float64(s.FootForce[i])

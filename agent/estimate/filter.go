@@ -67,6 +67,7 @@ type Filter struct {
 	legs    [go1.Legs]leg
 	obs     [go1.Legs]observer
 	sensors [go1.Legs]sensor
+	others  [go1.Legs]float64 // log odds without the foot's sensor, smoothed
 	odds    [go1.Legs]float64
 	prob    [go1.Legs]float64
 	stance  [go1.Legs]float64 // s on the ground
@@ -107,7 +108,7 @@ func (f *Filter) start() {
 	}
 	f.running, f.owed = false, 0
 	f.obs = [go1.Legs]observer{}
-	f.odds = [go1.Legs]float64{}
+	f.odds, f.others = [go1.Legs]float64{}, [go1.Legs]float64{}
 	f.prob = [go1.Legs]float64{0.5, 0.5, 0.5, 0.5}
 	f.stance = [go1.Legs]float64{}
 	f.contact = [go1.Legs]Contact{{Probability: 0.5}, {Probability: 0.5}, {Probability: 0.5}, {Probability: 0.5}}
