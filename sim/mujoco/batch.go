@@ -139,6 +139,9 @@ func (b *Batch) Reset(rows []int, poses []Pose) error {
 // A command with a number that is not finite, or another number of commands than rows, is refused
 // before any row moves. Rows that go bad are not an error of the call: see Bad.
 func (b *Batch) Advance(cmds []MotorCmd, substeps int) error {
+	if b.closed {
+		return errClosed
+	}
 	if len(cmds) != b.rows {
 		return fmt.Errorf("mujoco: batch: %d commands for %d rows", len(cmds), b.rows)
 	}

@@ -75,7 +75,7 @@ func play(t *testing.T, scripts []script, threads int) []State {
 }
 
 func TestRowsDoNotDependOnThreadsOrCompany(t *testing.T) {
-	all := scripts(64, 40)
+	all := scripts(64, 24)
 	one := play(t, all, 1)
 	for threads := 2; threads <= 3; threads++ {
 		if many := play(t, all, threads); !equal(one, many) {
@@ -216,6 +216,12 @@ func TestBatchCloseIsIdempotent(t *testing.T) {
 	}
 	b.Close()
 	b.Close()
+	if err := b.Advance(make([]MotorCmd, 3), 1); !errors.Is(err, errClosed) {
+		t.Errorf("advancing a closed batch: %v", err)
+	}
+	if err := b.Reset([]int{0}, []Pose{HomePose()}); !errors.Is(err, errClosed) {
+		t.Errorf("resetting a row of a closed batch: %v", err)
+	}
 }
 
 func BenchmarkBatch(b *testing.B) {

@@ -16,6 +16,24 @@
 // The model (assets/go1_full.xml) has no actuators, damping or joint friction: the motors are
 // C code (claw.c). MuJoCo's fatal errors are caught inside C and come back as errors.
 //
+// The PD law is evaluated at every step of 2 ms, so it is stable up to Kd 6 at any Kp up to 300; from
+// Kd 8 a leg in the air trembles. Real motors close this loop much faster.
+//
+// Proof: go1_policy.onnx (Playground; 50 Hz, kp 35, kd 0.5, true velocity at the IMU) in the full
+// model, mean velocity over 2..10 s, beside what the policy's notes say of another model:
+//
+//	command     vx      vy      wz      notes
+//	 1  0   0   1.01    0.01    0.00    1.02  0.01  0.00
+//	 0  0   0   0.00    0.00    0.00    0.00  0.00  0.00
+//	 1.5 0  0   1.48    0.03    0.01    1.50  0.03 -0.01
+//	-1  0   0  -0.98   -0.01   -0.01   -0.99 -0.01 -0.01
+//	 0  0.5 0   0.03    0.46    0.02    0.03  0.46  0.02
+//	 0  0   1  -0.03    0.06    0.90    0.02  0.04  0.86  (at the IMU ours is 0.03, 0.05)
+//
+// Nothing was tuned for it: friction 0.6 or 0.8, either cone, Euler or implicitfast, steps of 1 or
+// 2 ms, armature 0.004..0.010, motor friction 0..1 N m and the torque-speed line move these by
+// less than 0.06.
+//
 // sim/virtual steps a Sim behind the robot's UDP protocol, sim/task builds a rollout.Env on a
 // Batch. Needs .deps (make deps).
 //

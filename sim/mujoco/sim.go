@@ -6,6 +6,7 @@ package mujoco
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 )
@@ -47,7 +48,11 @@ func (m *Model) NewSim() (*Sim, error) {
 	return s, nil
 }
 
-// Close frees the robot. It may be called again; other methods must not be called after it.
+// errClosed is returned by a closed Sim or Batch.
+var errClosed = errors.New("mujoco: closed")
+
+// Close frees the robot. It may be called again. Afterwards methods that return an error return
+// one, and Read leaves its argument alone.
 func (s *Sim) Close() {
 	if s.c != nil {
 		C.claw_free(s.c)
@@ -61,6 +66,9 @@ func (s *Sim) Model() *Model { return s.model }
 
 // Reset puts the robot at rest into a pose, at time 0, without a push. Params stay.
 func (s *Sim) Reset(pose Pose) error {
+	if s.c == nil {
+		return errClosed
+	}
 	if err := pose.check(); err != nil {
 		return fmt.Errorf("mujoco: %w", err)
 	}
@@ -74,6 +82,9 @@ func (s *Sim) Reset(pose Pose) error {
 // A command with a number that is not finite is refused and named. When the physics goes bad the
 // error wraps ErrPhysics. In both cases the state is as before the call.
 func (s *Sim) Advance(cmd *MotorCmd, substeps int) error {
+	if s.c == nil {
+		return errClosed
+	}
 	if substeps < 1 {
 		return fmt.Errorf("mujoco: %d substeps, want 1 or more", substeps)
 	}
@@ -95,11 +106,18 @@ func (s *Sim) failed(status C.int) error {
 func (s *Sim) engineText() string { return C.GoString(&s.c.text[0]) }
 
 // Read fills out with the robot's state. It does not allocate or change the simulation.
-func (s *Sim) Read(out *State) { C.claw_read(s.c, (*C.claw_state)(unsafe.Pointer(out))) }
+func (s *Sim) Read(out *State) {
+	if s.c != nil {
+		C.claw_read(s.c, (*C.claw_state)(unsafe.Pointer(out)))
+	}
+}
 
 // SetPush applies a force (N) at the trunk's centre of mass and a torque (N m), both in the world
 // frame, until changed or Reset. Not finite numbers are refused.
 func (s *Sim) SetPush(force, torque [3]float64) error {
+	if s.c == nil {
+		return errClosed
+	}
 	if !finiteAll(force[:]...) || !finiteAll(torque[:]...) {
 		return fmt.Errorf("mujoco: push of %v N, %v N m is not finite", force, torque)
 	}
@@ -111,6 +129,9 @@ func (s *Sim) SetPush(force, torque [3]float64) error {
 // SetVelocity sets the trunk's velocity (m/s, world frame) and angular velocity (rad/s, trunk
 // frame); joints keep theirs.
 func (s *Sim) SetVelocity(linWorld, angBody [3]float64) error {
+	if s.c == nil {
+		return errClosed
+	}
 	if !finiteAll(linWorld[:]...) || !finiteAll(angBody[:]...) {
 		return fmt.Errorf("mujoco: velocity %v m/s, %v rad/s is not finite", linWorld, angBody)
 	}
@@ -121,6 +142,9 @@ func (s *Sim) SetVelocity(linWorld, angBody [3]float64) error {
 
 // AddVelocity kicks the whole robot by dv (m/s, world frame).
 func (s *Sim) AddVelocity(dv [3]float64) error {
+	if s.c == nil {
+		return errClosed
+	}
 	if !finiteAll(dv[:]...) {
 		return fmt.Errorf("mujoco: velocity kick %v m/s is not finite", dv)
 	}
@@ -136,6 +160,9 @@ func (s *Sim) Params() Params { return s.params }
 // from the model the robot gets its own copy of the model (about 0.1 MB). A parameter that cannot
 // be simulated is refused and named.
 func (s *Sim) SetParams(p Params) error {
+	if s.c == nil {
+		return errClosed
+	}
 	if err := p.check(); err != nil {
 		return fmt.Errorf("mujoco: %w", err)
 	}
@@ -163,8 +190,11 @@ func (s *Sim) SetTrunkMass(added float64) error {
 }
 
 // GetState appends the whole integration state (mjSTATE_INTEGRATION, StateSize numbers) to
-// dst[:0] and returns it. A robot with equal Params set to it continues bit for bit.
+// dst[:0] and returns it (nil when closed). A robot with equal Params set to it continues bit for bit.
 func (s *Sim) GetState(dst []float64) []float64 {
+	if s.c == nil {
+		return nil
+	}
 	n := s.model.nstate
 	if cap(dst) < n {
 		dst = make([]float64, n)
@@ -177,6 +207,9 @@ func (s *Sim) GetState(dst []float64) []float64 {
 // SetState restores what GetState of a robot of the same model gave. A slice of another length or
 // with a number that is not finite is refused.
 func (s *Sim) SetState(src []float64) error {
+	if s.c == nil {
+		return errClosed
+	}
 	if len(src) != s.model.nstate {
 		return fmt.Errorf("mujoco: state of %d numbers, want %d", len(src), s.model.nstate)
 	}

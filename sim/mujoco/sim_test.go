@@ -413,6 +413,18 @@ func TestCloseIsIdempotent(t *testing.T) {
 	}
 	s.Close()
 	s.Close()
+	for name, err := range map[string]error{
+		"Advance": s.Advance(&c, 1), "Reset": s.Reset(HomePose()), "SetParams": s.SetParams(DefaultParams()),
+		"SetState": s.SetState(nil), "SetPush": s.SetPush([3]float64{}, [3]float64{}),
+		"SetVelocity": s.SetVelocity([3]float64{}, [3]float64{}), "AddVelocity": s.AddVelocity([3]float64{}),
+	} {
+		if !errors.Is(err, errClosed) {
+			t.Errorf("%s of a closed robot: %v", name, err)
+		}
+	}
+	if read(s) != (State{}) || s.GetState(nil) != nil {
+		t.Error("a closed robot was read")
+	}
 }
 
 func BenchmarkAdvance(b *testing.B) {
