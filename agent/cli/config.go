@@ -15,12 +15,12 @@ import (
 // Loader builds one program's configuration C, a struct of plain fields and nested structs (sections):
 //
 //	type Config struct {
-//		PeriodUs int     `yaml:"period_us" unit:"us" doc:"time between control frames"`
-//		Stand    Stand   `yaml:"stand" doc:"standing up"`
+//		PeriodUs int   `yaml:"period_us" unit:"us" doc:"time between control frames"`
+//		Stand    Stand `yaml:"stand" doc:"standing up"`
 //	}
 //
 // Keys are the yaml tags, dotted through sections. Fields are booleans, numbers, text (string, time.Duration, encoding.TextUnmarshaler)
-// and arrays or slices of those.
+// and arrays or slices of those. doc says what a key means; its unit is the tag unit or the end of doc.
 type Loader[C any] struct {
 	defaults func() C
 	validate func(*C) error
@@ -57,11 +57,7 @@ func (l *Loader[C]) AddKeyFlag(flags *pflag.FlagSet, name, key string) {
 		panic("cli: flag --" + name + ": no configuration key " + key)
 	}
 	c := l.defaults()
-	usage := f.doc
-	if f.unit != "" {
-		usage += ", " + f.unit
-	}
-	flag := flags.VarPF(&keyFlag[C]{l, f, name, yamlValue(reflect.ValueOf(&c).Elem().FieldByIndex(f.index))}, name, "", usage)
+	flag := flags.VarPF(&keyFlag[C]{l, f, name, yamlValue(reflect.ValueOf(&c).Elem().FieldByIndex(f.index))}, name, "", f.meaning())
 	if f.kind.Kind() == reflect.Bool {
 		flag.NoOptDefVal = "true"
 	}
@@ -176,7 +172,7 @@ func (l *Loader[C]) Command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&defaults, "defaults", false, "print the defaults as a commented YAML file")
-	flags.BoolVar(&explain, "explain", false, "print each key, its default, unit and meaning")
+	flags.BoolVar(&explain, "explain", false, "print each key, its default, meaning and unit")
 	flags.StringVar(&check, "check", "", "load `FILE` strictly and print ok or the first problem")
 	cmd.MarkFlagsOneRequired("defaults", "explain", "check")
 	cmd.MarkFlagsMutuallyExclusive("defaults", "explain", "check")
@@ -201,37 +197,25 @@ func (l *Loader[C]) WriteDefaults(w io.Writer) error {
 			continue
 		}
 		line := fmt.Sprintf("%s%s: %s", margin, f.name(), yamlValue(v.FieldByIndex(f.index)))
-		fmt.Fprintln(out, strings.TrimRight(line+comment(f), " "))
+		if m := f.meaning(); m != "" {
+			line += "  # " + m
+		}
+		fmt.Fprintln(out, line)
 	}
 	return out.Flush()
 }
 
-func comment(f field) string {
-	text := f.doc
-	if f.unit != "" {
-		text = "[" + f.unit + "] " + text
-	}
-	if text == "" {
-		return ""
-	}
-	return "  # " + text
-}
-
-// Explain prints a table: key, default, unit, meaning.
+// Explain prints a table: key, default, meaning with its unit.
 func (l *Loader[C]) Explain(w io.Writer) error {
 	c := l.defaults()
 	v := reflect.ValueOf(&c).Elem()
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "KEY\tDEFAULT\tUNIT\tMEANING\n")
+	fmt.Fprintf(table, "KEY\tDEFAULT\tMEANING\n")
 	for _, f := range l.keys.fields {
 		if f.section {
 			continue
 		}
-		unit := f.unit
-		if unit == "" {
-			unit = "-"
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.key, yamlValue(v.FieldByIndex(f.index)), unit, f.doc)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", f.key, yamlValue(v.FieldByIndex(f.index)), f.meaning())
 	}
 	return table.Flush()
 }

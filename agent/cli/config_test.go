@@ -77,7 +77,7 @@ func TestDefaultsLoadToDefaults(t *testing.T) {
 	if diff := cmp.Diff(testDefaults(), got, compare); diff != "" {
 		t.Errorf("%s from\n%s", diff, out.String())
 	}
-	if !strings.Contains(out.String(), "\n# the loop: every tick\nloop:\n  period_us: 2000  # [us] time between frames\n") {
+	if !strings.Contains(out.String(), "\n# the loop: every tick\nloop:\n  period_us: 2000  # time between frames, us\n") {
 		t.Errorf("no comments in\n%s", out.String())
 	}
 }
@@ -87,7 +87,7 @@ func TestExplain(t *testing.T) {
 	if err := NewLoader(testDefaults).Explain(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"loop.gain ", " 0.1 ", " N·m/rad ", " position gain\n", "verbose ", "loop.deep.on "} {
+	for _, want := range []string{"loop.gain ", " 0.1 ", " position gain, N·m/rad\n", "verbose ", "loop.deep.on "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

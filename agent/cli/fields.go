@@ -15,13 +15,21 @@ type field struct {
 	key     string // dotted: "control.stand_kp"
 	index   []int  // for reflect.Value.FieldByIndex
 	doc     string // tag doc: what it means and trades, one sentence
-	unit    string // tag unit: "N·m/rad"; "" for what has none
+	unit    string // tag unit: "N·m/rad"; "" for what has none or says it in doc
 	kind    reflect.Type
 	section bool
 }
 
 func (f field) name() string { return f.key[strings.LastIndexByte(f.key, '.')+1:] }
 func (f field) depth() int   { return strings.Count(f.key, ".") }
+
+// meaning is doc and unit: "position gain, N·m/rad".
+func (f field) meaning() string {
+	if f.unit == "" {
+		return f.doc
+	}
+	return strings.TrimPrefix(f.doc+", "+f.unit, ", ")
+}
 
 var (
 	durationType = reflect.TypeFor[time.Duration]()
