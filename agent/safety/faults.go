@@ -102,7 +102,7 @@ var Faults = [faultCount]Info{
 		"The robot is falling or was pushed over.",
 		"Set it on its belly, then damp and stand again."},
 	{TargetRefused, "target_refused", "A joint target out of reason",
-		"not finite, or more than 0.5 rad outside the limits, or a negative gain: refused, damp",
+		"not finite, more than 0.5 rad outside the limits, or a gain, speed or torque out of reason (Kp 0..200, Kd 0..20, 100 rad/s, 127 N*m): refused, damp",
 		"Whoever made the frame (policy or program) asked for the impossible.",
 		"Run `clawpolicy inspect`; the policy does not fit this robot."},
 	{TargetClamped, "target_clamped", "A joint target was limited",

@@ -21,6 +21,10 @@ const (
 	// clockSlack is how fast two quartz clocks may drift apart before we call it
 	// a growing delay.
 	clockSlack = 200e-6
+	// Beyond these a number in a frame is a mistake: no policy of a Go1 has such
+	// gains, no joint such a speed (the maker's VelStopF is 16000), and a torque
+	// of 128 N*m wraps on the wire.
+	maxKp, maxKd, maxDq, maxTau = 200, 20, 100, 127
 	// frames that the motors may be answering.
 	sentFrames = 5
 	// warnHoldNs keeps a counted event visible.
@@ -440,7 +444,7 @@ func (j *Judge) stateAge(t *Tick) {
 	}
 	age := float64(t.NowNs - j.freshNs)
 	cause := StateStale
-	if float64(t.NowNs-j.arrivedNs) < j.cfg.StateHoldMs*1e6 {
+	if j.arrivedNs > j.freshNs && float64(t.NowNs-j.arrivedNs) < j.cfg.StateHoldMs*1e6 {
 		cause = TickStuck // datagrams come, time in them does not
 	}
 	switch {
@@ -496,13 +500,15 @@ func (j *Judge) CommandScale(ageNs int64) float32 {
 
 // Frame brings the twelve joints of a torque frame inside their limits and
 // remembers it as sent. It reports false, and latches Damp, when a number is
-// not finite, a gain negative, or a target out of reason; the frame must then
+// not finite or out of reason; the frame must then
 // not be sent.
 func (j *Judge) Frame(nowNs int64, c *wire.LowCmd) bool {
 	var f frame
 	for i := range go1.Joints {
 		m := &c.Motor[i]
-		if !finite(m.Q) || !finite(m.Dq) || !finite(m.Tau) || !finite(m.Kp) || !finite(m.Kd) || m.Kp < 0 || m.Kd < 0 {
+		// Written so that NaN fails too.
+		if !finite(m.Q) || !(m.Kp >= 0 && m.Kp <= maxKp) || !(m.Kd >= 0 && m.Kd <= maxKd) ||
+			!(m.Dq >= -maxDq && m.Dq <= maxDq) || !(m.Tau >= -maxTau && m.Tau <= maxTau) {
 			return j.refuse(nowNs, i)
 		}
 		lo, hi := float64(go1.TargetLower[i]), float64(go1.TargetUpper[i])

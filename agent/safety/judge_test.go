@@ -1,0 +1,621 @@
+package safety
+
+import (
+	"math"
+	"testing"
+
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+)
+
+func TestStateAge(t *testing.T) {
+	r := newRig(t).walking()
+	r.silent = true
+	for _, c := range []struct {
+		ageMs      int
+		warn, hold bool
+		severity   Severity
+	}{
+		{2, false, false, None}, {4, false, false, None}, {6, true, false, None}, {18, true, false, None},
+		{20, true, true, None}, {38, true, true, None}, {40, true, true, Damp},
+	} {
+		for r.now < 1e9+100*period+int64(c.ageMs)*msNs {
+			r.once()
+		}
+		r.warns(StateStale, c.warn)
+		if v := r.j.Verdict(); c.severity == None && v.HoldFrame != c.hold {
+			t.Fatalf("%d ms: hold %v, want %v", c.ageMs, v.HoldFrame, c.hold)
+		}
+		if v := r.j.Verdict(); v.Severity != c.severity {
+			t.Fatalf("%d ms: %v, want %v", c.ageMs, v.Severity, c.severity)
+		}
+	}
+	r.is(Damp, StateStale)
+}
+
+func TestStateComesBackInTime(t *testing.T) {
+	r := newRig(t).walking()
+	for range 1500 { // 38 ms gaps for a minute
+		r.silent = true
+		r.run(19)
+		r.silent = false
+		r.once()
+	}
+	r.none()
+	if r.once().HoldFrame {
+		t.Fatal("the frame is still held with a fresh state")
+	}
+}
+
+func TestTickStuck(t *testing.T) {
+	r := newRig(t).walking()
+	r.frozen = true
+	if v := r.run(9); v.HoldFrame || v.Severity != None {
+		t.Fatalf("18 ms: hold %v, %v", v.HoldFrame, v.Severity)
+	}
+	if v := r.once(); !v.HoldFrame {
+		t.Fatal("20 ms: the frame is not held")
+	}
+	r.run(9)
+	r.none()
+	r.once()
+	r.is(Damp, TickStuck)
+}
+
+func TestRobotRestart(t *testing.T) {
+	r := newRig(t).walking()
+	r.s.Tick = 10 // its clock begins again: that is a state like any other
+	r.seconds(1)
+	r.none()
+}
+
+func TestNotFinite(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	for name, spoil := range map[string]func(*wire.LowState){
+		"q":    func(s *wire.LowState) { s.Motor[3].Q = nan },
+		"dq":   func(s *wire.LowState) { s.Motor[11].Dq = inf },
+		"tau":  func(s *wire.LowState) { s.Motor[0].TauEst = nan },
+		"gyro": func(s *wire.LowState) { s.IMU.Gyroscope[2] = nan },
+		"acc":  func(s *wire.LowState) { s.IMU.Accelerometer[0] = inf },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t).walking()
+			spoil(&r.s)
+			r.once()
+			r.is(Damp, StateNotFinite)
+		})
+	}
+}
+
+func TestQuaternion(t *testing.T) {
+	for _, c := range []struct {
+		norm float32
+		bad  bool
+	}{{0, true}, {0.79, true}, {0.81, false}, {1.19, false}, {1.21, true}, {float32(math.NaN()), true}} {
+		r := newRig(t).walking()
+		r.s.IMU.Quaternion[0] = c.norm
+		r.seconds(1)
+		if c.bad {
+			r.is(Damp, QuaternionBad)
+		} else {
+			r.none()
+		}
+	}
+	r := newRig(t)
+	r.s.IMU.Quaternion[0] = 0
+	r.once()
+	r.none() // without torque it is shown, not acted on
+	r.warns(QuaternionBad, true)
+	if !math.IsNaN(r.j.TiltRad()) {
+		t.Fatalf("tilt %v of no orientation", r.j.TiltRad())
+	}
+}
+
+func (r *rig) roll(rad float64) {
+	s, c := math.Sincos(rad / 2)
+	r.s.IMU.Quaternion = [4]float32{float32(c), float32(s), 0, 0}
+}
+
+func TestTilt(t *testing.T) {
+	for _, c := range []struct {
+		rad  float64
+		want Severity
+	}{{0.59, None}, {-0.59, None}, {0.61, StandHold}, {-0.99, StandHold}, {1.01, Damp}, {3.1, Damp}} {
+		r := newRig(t).walking()
+		r.roll(c.rad)
+		r.once()
+		if v := r.j.Verdict(); v.Severity != c.want || (c.want != None && v.Fault != Tilt) {
+			t.Fatalf("%v rad: %v by %v, want %v", c.rad, v.Severity, v.Fault, c.want)
+		}
+		if got := r.j.TiltRad(); math.Abs(got-math.Abs(c.rad)) > 1e-4 {
+			t.Fatalf("%v rad: tilt %v", c.rad, got)
+		}
+	}
+}
+
+func TestPolicyAge(t *testing.T) {
+	r := newRig(t).walking()
+	r.tick.PolicyOutNs = r.now
+	r.run(19) // 38 ms
+	r.none()
+	r.once() // 40 ms: two periods
+	r.is(StandHold, PolicyStale)
+
+	r = newRig(t).walking()
+	r.tick.PolicyOutNs = r.now
+	r.run(49)
+	r.is(StandHold, PolicyStale)
+	r.once() // 100 ms: five
+	r.is(Damp, PolicyStale)
+}
+
+func TestEndToEndAge(t *testing.T) {
+	r := newRig(t).walking()
+	r.tick.TargetSensedNs = r.now
+	r.run(14) // 28 ms
+	r.warns(EndToEndAge, false)
+	r.once()
+	r.warns(EndToEndAge, true)
+	r.run(34) // 98 ms
+	r.none()
+	r.once()
+	r.is(Damp, EndToEndAge)
+}
+
+// A queue that grows on the way is seen though states arrive all the time.
+func TestDelayGrows(t *testing.T) {
+	r := newRig(t).walking()
+	sent := r.s.Tick
+	for i := 0; r.j.Verdict().Severity == None && i < 5000; i++ {
+		sent += 2
+		r.frozen = true
+		r.s.Tick = sent - uint32(i/20)*2 // 2 ms more every 40 ms
+		r.once()
+	}
+	r.is(Damp, EndToEndAge)
+	if lag := sent - r.s.Tick; lag < 96 || lag > 110 {
+		t.Fatalf("noticed at %d ms of delay", lag)
+	}
+}
+
+func TestJitterIsNoDelay(t *testing.T) {
+	r := newRig(t).walking()
+	for i := range 30000 {
+		r.frozen = true
+		r.s.Tick += 2
+		r.now += int64(i%7) * 1e5 // up to 0.6 ms late
+		r.once()
+		r.now -= int64(i%7) * 1e5
+	}
+	r.none()
+	r.warns(EndToEndAge, false)
+}
+
+func TestJointSpeed(t *testing.T) {
+	for joint, limit := range map[int]float32{0: 28, 4: 28, 8: 19, 11: 19} {
+		for _, sign := range []float32{1, -1} {
+			r := newRig(t).walking()
+			r.s.Motor[joint].Dq = sign * limit * 0.79
+			r.once()
+			r.warns(JointSpeed, false)
+			r.s.Motor[joint].Dq = sign * limit * 0.81
+			r.seconds(1)
+			r.warns(JointSpeed, true)
+			r.s.Motor[joint].Dq = sign * (limit - 0.1)
+			r.seconds(60)
+			r.none()
+			for range 100 { // four in a row, again and again
+				r.s.Motor[joint].Dq = sign * (limit + 0.1)
+				r.run(4)
+				r.s.Motor[joint].Dq = 0
+				r.once()
+			}
+			r.none()
+			r.s.Motor[joint].Dq = sign * (limit + 0.1)
+			r.run(5)
+			r.is(Damp, JointSpeed)
+			if v := r.j.Verdict(); v.Joint != joint {
+				t.Fatalf("joint %d named, want %d", v.Joint, joint)
+			}
+		}
+	}
+}
+
+// power makes the sum of |tau dq| w watts, with torques that our frames explain.
+func (r *rig) power(w float32) {
+	for i := range 2 {
+		m := &r.s.Motor[3*i]
+		m.Dq, m.TauEst = 20, w/40
+		r.cmd.Motor[3*i] = wire.MotorCmd{Mode: ModeServo, Tau: w/40 + 0.5*0, Q: m.Q}
+	}
+}
+
+func TestPower(t *testing.T) {
+	r := newRig(t).walking()
+	r.power(560 - 1)
+	r.once()
+	r.warns(Power, false)
+	r.power(560 + 1)
+	r.once()
+	r.warns(Power, true)
+	r.power(699)
+	r.seconds(60)
+	r.none()
+	for range 1000 { // five above, five below: the count goes up and down
+		r.power(701)
+		r.run(5)
+		r.power(0)
+		r.run(5)
+	}
+	r.none()
+	r.power(701)
+	r.run(5)
+	r.none()
+	r.once()
+	r.is(Damp, Power)
+	// two above for each one below fills it
+	r = newRig(t).walking()
+	n := 0
+	for ; r.j.Verdict().Severity == None && n < 100; n++ {
+		r.power(701)
+		r.run(2)
+		if r.j.Verdict().Severity == None {
+			r.power(0)
+			r.once()
+		}
+	}
+	r.is(Damp, Power)
+	if n != 5 {
+		t.Fatalf("tripped in round %d, want 5", n)
+	}
+}
+
+func TestMotorMode(t *testing.T) {
+	r := newRig(t).walking()
+	for range 100 {
+		r.s.Motor[7].Mode = 0
+		r.run(4)
+		r.s.Motor[7].Mode = ModeServo
+		r.once()
+	}
+	r.none()
+	r.s.Motor[7].Mode = 0
+	r.run(5)
+	r.is(Damp, MotorModeDropped)
+	if v := r.j.Verdict(); v.Joint != 7 {
+		t.Fatalf("joint %d named", v.Joint)
+	}
+
+	r = newRig(t).walking()
+	r.s.Motor[2].Mode = ModeOverheat
+	r.once()
+	r.is(Damp, MotorOverheatMode)
+
+	// Just after torque begins, motors may still tell the mode before.
+	r = newRig(t)
+	r.run(10)
+	r.tick.Torque = true
+	for i := range go1.Joints {
+		r.s.Motor[i].Mode = 0
+	}
+	r.run(24)
+	r.none()
+	r.run(7)
+	r.is(Damp, MotorModeDropped)
+}
+
+func TestTemperature(t *testing.T) {
+	for _, c := range []struct {
+		c    int8
+		warn bool
+		half bool
+		want Severity
+	}{
+		{64, false, false, None}, {65, true, false, None}, {74, true, false, None}, {75, true, true, None},
+		{84, true, true, None}, {85, true, true, Sit}, {94, true, true, Sit}, {95, true, true, Damp}, {127, true, true, Damp},
+	} {
+		r := newRig(t).walking()
+		r.s.Motor[5].Temperature = c.c
+		r.run(1000) // 2 s, less the first sample's own period
+		r.none()
+		r.warns(MotorHot, false)
+		r.once()
+		v := r.j.Verdict()
+		if v.Severity != c.want || v.HalveCommands != c.half {
+			t.Fatalf("%d C: %v, halved %v; want %v, %v", c.c, v.Severity, v.HalveCommands, c.want, c.half)
+		}
+		r.warns(MotorHot, c.warn)
+		if c.want != None && (v.Fault != MotorHot || v.Joint != 5) {
+			t.Fatalf("%d C: %v of joint %d", c.c, v.Fault, v.Joint)
+		}
+	}
+	r := newRig(t).walking()
+	for range 30 { // not 2 s in a row
+		r.s.Motor[5].Temperature = 120
+		r.seconds(1.9)
+		r.s.Motor[5].Temperature = 40
+		r.once()
+	}
+	r.none()
+}
+
+func TestTemperatureUnknown(t *testing.T) {
+	r := newRig(t)
+	r.s.Motor[9].Temperature = 0
+	r.seconds(1.9)
+	r.warns(MotorTempUnknown, false)
+	r.seconds(0.2)
+	r.warns(MotorTempUnknown, true)
+	r.s.Motor[9].Temperature = 30
+	r.once()
+	r.warns(MotorTempUnknown, false)
+	r.s.Motor[9].Temperature = 0 // a cold day
+	r.once()
+	r.warns(MotorTempUnknown, false)
+}
+
+func TestBattery(t *testing.T) {
+	for _, c := range []struct {
+		soc  uint8
+		warn bool
+		want Severity
+		low  bool
+	}{{21, false, None, false}, {20, true, None, false}, {11, true, None, false}, {10, true, Sit, true}, {0, true, Sit, true}} {
+		r := newRig(t).walking()
+		r.s.BMS.SOC = c.soc
+		r.seconds(1)
+		r.none()
+		r.warns(BatteryLow, c.warn)
+		r.once()
+		if v := r.j.Verdict(); v.Severity != c.want {
+			t.Fatalf("%d %%: %v, want %v", c.soc, v.Severity, c.want)
+		}
+		if r.j.BatteryTooLow() != c.low {
+			t.Fatalf("%d %%: too low to stand: %v", c.soc, !c.low)
+		}
+	}
+	r := newRig(t).walking()
+	r.s.BMS.SOC = 0
+	r.s.BMS.CellVoltage = [10]uint16{}
+	r.seconds(60)
+	r.none() // a percentage without cells means nothing
+	r.warns(BatteryUnknown, true)
+	for mv, plausible := range map[uint16]bool{2500: false, 2501: true, 4499: true, 4500: false} {
+		r.s.BMS.CellVoltage[4] = mv
+		r.once()
+		r.warns(BatteryUnknown, !plausible)
+	}
+	r = newRig(t).walking() // low for less than a second, again and again
+	for range 60 {
+		r.s.BMS.SOC = 5
+		r.seconds(0.9)
+		r.s.BMS.SOC = 50
+		r.once()
+	}
+	r.none()
+}
+
+func TestRemoteAbsent(t *testing.T) {
+	r := newRig(t).walking()
+	r.s.Remote = [40]byte{}
+	r.run(499)
+	r.none()
+	if !r.j.RemotePresent(r.now) {
+		t.Fatal("absent before a second is over")
+	}
+	r.once()
+	r.is(Sit, RemoteAbsent)
+	if r.j.RemotePresent(r.now) {
+		t.Fatal("present after a second of silence")
+	}
+
+	r = newRig(t).walking() // bytes, but no head
+	r.s.Remote[0] = 0
+	r.seconds(1)
+	r.is(Sit, RemoteAbsent)
+
+	r = newRig(t, func(c *Config) { c.WithoutRemote = true })
+	r.s.Remote = [40]byte{}
+	r.tick.Torque, r.tick.Policy = true, true
+	r.seconds(60)
+	r.none()
+	r.warns(RemoteAbsent, true)
+
+	r = newRig(t) // never there
+	r.s.Remote = [40]byte{}
+	r.tick.Torque = true
+	r.run(500)
+	r.none()
+	r.once()
+	r.is(Sit, RemoteAbsent)
+}
+
+func TestRemoteStop(t *testing.T) {
+	for _, torque := range []bool{true, false} {
+		r := newRig(t)
+		r.tick.Torque = torque
+		r.run(10)
+		for _, b := range []uint16{wire.ButtonL2, wire.ButtonB, wire.ButtonL1 | wire.ButtonB, wire.ButtonL2 | wire.ButtonA} {
+			r.remote(wire.Remote{Buttons: b})
+			r.once()
+			r.none()
+		}
+		r.remote(wire.Remote{Buttons: wire.ButtonL2 | wire.ButtonB})
+		r.once()
+		r.is(Cut, RemoteStop)
+		r.remote(wire.Remote{})
+		r.seconds(10)
+		r.is(Cut, RemoteStop) // latched
+	}
+}
+
+func TestCommandAge(t *testing.T) {
+	r := newRig(t).walking()
+	r.tick.CommandNs = r.now
+	r.run(124)
+	r.warns(CommandStale, false)
+	r.once()
+	r.warns(CommandStale, true)
+	r.run(5000 - 125 - 1)
+	r.none()
+	r.once()
+	r.is(StandHold, CommandStale)
+	for _, c := range []struct {
+		ms   int64
+		want float32
+	}{{0, 1}, {250, 1}, {300, 0.8}, {375, 0.5}, {499, 0.004}, {500, 0}, {100000, 0}} {
+		if got := r.j.CommandScale(c.ms * msNs); math.Abs(float64(got-c.want)) > 1e-6 {
+			t.Fatalf("%d ms: scale %v, want %v", c.ms, got, c.want)
+		}
+	}
+}
+
+func TestLoopLate(t *testing.T) {
+	r := newRig(t).walking()
+	r.late = 20*msNs - 1
+	r.seconds(60)
+	r.none()
+	r.late++
+	r.once()
+	r.is(Damp, LoopLate)
+}
+
+func TestAnotherSender(t *testing.T) {
+	spoil := func(r *rig, joints int, nm float32) {
+		for i := range joints {
+			r.s.Motor[i].TauEst = nm
+		}
+	}
+	for _, c := range []struct {
+		joints int
+		nm     float32
+		trip   bool
+	}{{3, 6.1, true}, {3, -6.1, true}, {3, 5.9, false}, {2, 20, false}, {12, 20, true}} {
+		r := newRig(t).walking()
+		spoil(r, c.joints, c.nm)
+		r.run(19)
+		r.none()
+		if r.once(); c.trip {
+			r.is(Damp, AnotherSender)
+			continue
+		}
+		r.seconds(60)
+		r.none()
+	}
+	r := newRig(t).walking() // 19 in a row, again and again
+	for range 500 {
+		spoil(r, 12, 20)
+		r.run(19)
+		spoil(r, 12, 0)
+		r.once()
+	}
+	r.none()
+	// Motors still answering one of the last five frames are ours.
+	r = newRig(t).walking()
+	for i := range 1000 {
+		for k := range go1.Joints {
+			r.cmd.Motor[k].Q = go1.Home[k] + float32(i%4)*0.1
+			r.s.Motor[k].TauEst = 35 * 0.3
+		}
+		r.once()
+	}
+	r.none()
+	// Just after torque begins nothing is compared.
+	r = newRig(t)
+	r.run(10)
+	r.tick.Torque = true
+	spoil(r, 12, 20)
+	r.run(24)
+	r.none()
+	r.run(21)
+	r.is(Damp, AnotherSender)
+	// A fast motor gives less than it is asked for.
+	r = newRig(t).walking()
+	for k := range go1.Joints {
+		r.s.Motor[k].Dq = 12
+		r.cmd.Motor[k] = wire.MotorCmd{Mode: ModeServo, Tau: 15, Q: go1.Home[k]}
+		r.s.Motor[k].TauEst = 1
+	}
+	r.seconds(10)
+	r.none()
+}
+
+func TestMostSevereWins(t *testing.T) {
+	r := newRig(t).walking()
+	r.roll(0.7)
+	r.once()
+	r.is(StandHold, Tilt)
+	r.j.Raise(r.now, ZeroVelocity, OperatorSettle, -1)
+	r.is(StandHold, Tilt) // never lowers
+	r.j.Raise(r.now, Sit, OperatorSettle, -1)
+	r.is(Sit, OperatorSettle)
+	r.roll(1.2)
+	r.once()
+	r.is(Damp, Tilt)
+	r.j.Raise(r.now, Damp, LoopLate, -1)
+	r.is(Damp, Tilt) // the first cause stays
+	r.remote(wire.Remote{Buttons: wire.ButtonL2 | wire.ButtonB})
+	r.once()
+	r.is(Cut, RemoteStop)
+	r.remote(wire.Remote{})
+	r.roll(0)
+	r.seconds(5)
+	r.is(Cut, RemoteStop)
+	r.tick.Torque = false
+	r.once()
+	r.is(Cut, RemoteStop)
+	r.j.Clear()
+	r.none()
+	if v := r.j.Verdict(); v.SinceNs != 0 || v.Joint != -1 {
+		t.Fatalf("after Clear: %+v", v)
+	}
+	r.once()
+	r.none()
+}
+
+func TestWithoutTorqueNothingActs(t *testing.T) {
+	r := newRig(t)
+	r.run(10)
+	r.roll(2)
+	r.s.BMS.SOC = 1
+	r.s.Motor[3].Temperature = 120
+	r.s.Motor[4].Dq = 40
+	r.s.Motor[5].Mode = ModeOverheat
+	r.seconds(5)
+	r.none()
+	for _, f := range []Fault{Tilt, BatteryLow, MotorHot, JointSpeed, MotorOverheatMode} {
+		r.warns(f, true)
+	}
+	r.silent = true
+	r.seconds(1)
+	r.none()
+	r.warns(StateStale, true)
+	// and counts from before do not carry over into torque
+	r = newRig(t)
+	r.s.Motor[4].Dq = 40
+	r.run(50)
+	r.s.Motor[4].Dq = 0
+	r.tick.Torque = true
+	r.run(2)
+	r.none()
+}
+
+func TestNoAllocation(t *testing.T) {
+	r := newRig(t).walking()
+	if n := testing.AllocsPerRun(500, func() { r.once() }); n != 0 {
+		t.Fatalf("%v allocations a tick", n)
+	}
+	r.roll(2)
+	if n := testing.AllocsPerRun(500, func() { r.once() }); n != 0 {
+		t.Fatalf("%v allocations a tick while tripping", n)
+	}
+}
+
+func BenchmarkTick(b *testing.B) {
+	r := newRig(&testing.T{})
+	r.tick.Torque, r.tick.Policy = true, true
+	b.ReportAllocs()
+	for b.Loop() {
+		r.once()
+	}
+}

@@ -1,0 +1,166 @@
+package safety
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"testing"
+)
+
+// The tests are tested: the judge is changed in one place at a time, and some
+// test of this package must notice. Ten mutants drawn by seed run every time;
+// OPENCLAW_SOAK=mutants (make soak PROMISE=mutants) runs them all.
+func TestSoakMutants(t *testing.T) {
+	if os.Getenv("OPENCLAW_MUTANT") != "" {
+		t.Skip("this is a mutant")
+	}
+	all := mutants(t, "judge.go")
+	seed := uint64(1)
+	pick := all
+	if os.Getenv("OPENCLAW_SOAK") != "mutants" {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		rnd.Shuffle(len(pick), func(i, k int) { pick[i], pick[k] = pick[k], pick[i] })
+		pick = pick[:10]
+	}
+	t.Logf("seed %d, %d of %d mutants", seed, len(pick), len(all))
+	survivors := 0
+	for _, m := range pick {
+		if why, ok := equivalent[m.name]; ok {
+			t.Logf("not run, the same program: %s (%s)", m.name, why)
+			continue
+		}
+		if out, killed := m.run(t); !killed {
+			survivors++
+			t.Errorf("no test noticed: %s\n%s", m.name, out)
+		}
+	}
+	t.Logf("%d survivors", survivors)
+}
+
+// equivalent are mutants that cannot be told from the original, with the reason.
+var equivalent = map[string]string{}
+
+type mutant struct {
+	name   string // function: old -> new #occurrence
+	file   string
+	source []byte
+}
+
+// run compiles the tests against the mutant; killed says that they failed.
+func (m *mutant) run(t *testing.T) (out string, killed bool) {
+	t.Helper()
+	dir := t.TempDir()
+	real, err := filepath.Abs(m.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := filepath.Join(dir, m.file)
+	overlay := filepath.Join(dir, "overlay.json")
+	list, _ := json.Marshal(map[string]map[string]string{"Replace": {real: changed}})
+	for name, b := range map[string][]byte{changed: m.source, overlay: list} {
+		if err := os.WriteFile(name, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("go", "test", "-count=1", "-timeout=60s", "-overlay="+overlay, ".")
+	cmd.Env = append(os.Environ(), "OPENCLAW_MUTANT=1")
+	b, err := cmd.CombinedOutput()
+	if err != nil && (bytes.Contains(b, []byte("[build failed]")) || bytes.Contains(b, []byte("[setup failed]"))) {
+		t.Fatalf("mutant %s does not compile:\n%s", m.name, b)
+	}
+	return string(b), err != nil
+}
+
+// mutants makes every mutant of a file: each comparison and arithmetic operator
+// replaced, each && and || exchanged, each condition turned round, and each
+// call that acts, warns, counts or refuses left out.
+func mutants(t *testing.T, file string) []mutant {
+	t.Helper()
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	swaps := map[token.Token][]token.Token{
+		token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
+		token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS},
+		token.EQL: {token.NEQ}, token.NEQ: {token.EQL},
+		token.LAND: {token.LOR}, token.LOR: {token.LAND},
+		token.ADD: {token.SUB}, token.SUB: {token.ADD}, token.MUL: {token.QUO},
+	}
+	seen := map[string]int{}
+	var all []mutant
+	emit := func(fset *token.FileSet, f *ast.File, fn, what string) {
+		seen[fn+what]++
+		var b bytes.Buffer
+		if err := format.Node(&b, fset, f); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, mutant{name: fmt.Sprintf("%s: %s #%d", fn, what, seen[fn+what]), file: file, source: b.Bytes()})
+	}
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, file, src, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Body == nil {
+			continue
+		}
+		ast.Inspect(fn.Body, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BinaryExpr:
+				for _, op := range swaps[n.Op] {
+					old := n.Op
+					n.Op = op
+					emit(fset, f, fn.Name.Name, fmt.Sprintf("%s -> %s", old, op))
+					n.Op = old
+				}
+			case *ast.BlockStmt:
+				for i, s := range n.List {
+					if call := acting(s); call != "" {
+						n.List[i] = &ast.EmptyStmt{}
+						emit(fset, f, fn.Name.Name, "without "+call)
+						n.List[i] = s
+					}
+				}
+			case *ast.CaseClause:
+				for i, s := range n.Body {
+					if call := acting(s); call != "" {
+						n.Body[i] = &ast.EmptyStmt{}
+						emit(fset, f, fn.Name.Name, "without "+call)
+						n.Body[i] = s
+					}
+				}
+			}
+			return true
+		})
+	}
+	sort.SliceStable(all, func(i, k int) bool { return all[i].name < all[k].name })
+	return all
+}
+
+// acting names a statement that only exists for its effect.
+func acting(s ast.Stmt) string {
+	switch s := s.(type) {
+	case *ast.ExprStmt:
+		if call, ok := s.X.(*ast.CallExpr); ok {
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
+				return sel.Sel.Name
+			}
+		}
+	case *ast.IncDecStmt:
+		return strings.TrimSpace(s.Tok.String())
+	}
+	return ""
+}
