@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -20,14 +22,35 @@ import (
 
 const linked = "github.com/openclaw-rl/openclaw/agent/cli"
 
-// buildToy builds testdata/toy with a version linked in, as the Makefile does.
-func buildToy(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "toy")
+var toyFolder string // of the built toy, removed by TestMain
+
+// toyPath builds testdata/toy, once, with a version linked in as the Makefile does.
+var toyPath = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "toy")
+	if err != nil {
+		return "", err
+	}
+	toyFolder = folder
+	path := filepath.Join(folder, "toy")
 	flags := fmt.Sprintf("-X %s.version=1.2.3 -X %s.commit=abc-dirty", linked, linked)
 	out, err := exec.Command("go", "build", "-ldflags", flags, "-o", path, "./testdata/toy").CombinedOutput()
 	if err != nil {
-		t.Fatalf("building toy: %v\n%s", err, out)
+		return "", fmt.Errorf("building toy: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(toyFolder) // "" removes nothing
+	os.Exit(code)
+}
+
+func buildToy(t *testing.T) string {
+	t.Helper()
+	path, err := toyPath()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -109,34 +132,47 @@ func TestVersionJSON(t *testing.T) {
 }
 
 func TestStopStages(t *testing.T) {
-	toy := exec.Command(buildToy(t), "wait")
-	pipe, err := toy.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := toy.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(pipe)
-	for _, step := range []struct {
-		line string
-		next syscall.Signal
+	for _, test := range []struct {
+		name  string
+		steps []any // a line to read, a signal to send, or nil: close the reading end
 	}{
-		{"ready", syscall.SIGHUP},
-		{"sit: signal: hangup", syscall.SIGTERM},
-		{"damp: second signal: terminated", 0},
+		{"hangup then two terminations", []any{"ready", syscall.SIGHUP, "sit: signal: hangup", syscall.SIGTERM, "damp: second signal: terminated", syscall.SIGTERM}},
+		{"two interrupts", []any{"ready", syscall.SIGINT, "sit: signal: interrupt", syscall.SIGINT, "damp: second signal: interrupt"}},
+		{"nobody reads", []any{"ready", nil, syscall.SIGTERM, syscall.SIGINT}}, // each print fails, the program goes on
 	} {
-		if !lines.Scan() || lines.Text() != step.line {
-			t.Fatalf("printed %q, want %q", lines.Text(), step.line)
-		}
-		if step.next != 0 {
-			if err := toy.Process.Signal(step.next); err != nil {
+		t.Run(test.name, func(t *testing.T) {
+			toy := exec.Command(buildToy(t), "wait")
+			stdin, err := toy.StdinPipe()
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-	}
-	if err := toy.Wait(); err != nil {
-		t.Fatal(err)
+			stdout, err := toy.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := toy.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(stdout)
+			for _, step := range test.steps {
+				switch step := step.(type) {
+				case string:
+					if !lines.Scan() || lines.Text() != step {
+						t.Errorf("printed %q, want %q", lines.Text(), step)
+					}
+				case syscall.Signal:
+					if err := toy.Process.Signal(step); err != nil {
+						t.Error(err)
+					}
+				default:
+					stdout.Close()
+				}
+			}
+			stdin.Close()
+			if err := toy.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/spf13/cobra"
@@ -49,7 +50,8 @@ func main() {
 		fmt.Fprintln(out, "sit:", context.Cause(sit))
 		<-damp.Done()
 		fmt.Fprintln(out, "damp:", context.Cause(damp))
-		return nil
+		_, err := io.Copy(io.Discard, cmd.InOrStdin()) // damping takes its time
+		return err
 	}}
 	ending := func(use string, err error) *cobra.Command {
 		return &cobra.Command{Use: use, RunE: func(*cobra.Command, []string) error { return err }}
