@@ -74,7 +74,7 @@ func rss(t *testing.T) float64 {
 }
 
 // ONNX Runtime keeps memory of closed sessions: about 0.2 MB each is reported of
-// it. More would be ours.
+// it. Without its arena it keeps far less; a network's weights are 0.77 MB.
 func TestOpenCloseMemory(t *testing.T) {
 	file, err := contract.Load(contracttest.Policy(t, "go1_policy.onnx"))
 	if err != nil {
@@ -99,7 +99,7 @@ func TestOpenCloseMemory(t *testing.T) {
 	runtime.GC()
 	grown := rss(t) - before
 	t.Logf("%d times Open and Close: %+.1f MB", cycles, grown)
-	if grown > 0.25*cycles {
+	if grown > 0.1*cycles {
 		t.Errorf("%d times Open and Close: resident memory grew by %.0f MB", cycles, grown)
 	}
 }
