@@ -15,6 +15,7 @@ type Config struct {
 	AccBiasStart    float64 // m/s2, 1 sigma at start
 	AccBiasMax      float64 // m/s2, the bias is kept within +- this
 	FootNoise       float64 // m/s/sqrt(Hz), density of what a standing foot moves by give and slip
+	FootSlip        float64 // m/s, 1 sigma of the same at any moment; the gate's measure
 	FootGive        float64 // how many times noisier a foot is vertically: floor, rubber and gears give way
 	HeightNoise     float64 // m*sqrt(s), density of a standing foot's height
 	FloorWalk       float64 // m/sqrt(s), unevenness of the ground walked over
@@ -27,7 +28,7 @@ type Config struct {
 	ContactForce float64 // N upward on a foot at which torque says as likely ground as air
 	ForceScale   float64 // N per unit of log odds around it
 	ForceFilter  float64 // s, time constant of the ground reaction's observer
-	FootHeight   float64 // m over the lowest foot, as ContactForce
+	FootHeight   float64 // m over the floor through the lowest foot, as ContactForce
 	HeightScale  float64 // m per unit of log odds
 	FootSpeed    float64 // m/s of the foot over the floor, as ContactForce
 	SpeedScale   float64 // m/s per unit of log odds
@@ -51,6 +52,7 @@ func DefaultConfig() Config {
 		AccBiasStart:    0.2,
 		AccBiasMax:      1.5,
 		FootNoise:       0.007,
+		FootSlip:        0.08,
 		FootGive:        10,
 		HeightNoise:     0.0015,
 		FloorWalk:       0.01,
@@ -87,6 +89,7 @@ func (c Config) Validate() error {
 		{"AccBiasStart", c.AccBiasStart, 0, 2, "m/s2"},
 		{"AccBiasMax", c.AccBiasMax, 0, 5, "m/s2"},
 		{"FootNoise", c.FootNoise, 1e-6, 1, "m/s/sqrt(Hz)"},
+		{"FootSlip", c.FootSlip, 1e-3, 5, "m/s"},
 		{"FootGive", c.FootGive, 1, 100, "times"},
 		{"HeightNoise", c.HeightNoise, 1e-6, 1, "m*sqrt(s)"},
 		{"FloorWalk", c.FloorWalk, 0, 1, "m/sqrt(s)"},

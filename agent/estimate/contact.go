@@ -40,6 +40,7 @@ type Contact struct {
 const (
 	standingLoad = go1.Mass * gravity / go1.Legs // N
 	voteMax      = 3.5                           // log odds of one source at most
+	heightMax    = 1.5                           // at most: floors are uneven
 	weakVote     = 0.7                           // a low or slow foot says little: it may hang still
 	groundAbove  = 0.6                           // probability at which air becomes ground
 	airBelow     = 0.4
@@ -54,7 +55,7 @@ func (f *Filter) contacts(s *Sample, up vec3, dt float64) {
 	lowest := math.Inf(1)
 	var height [go1.Legs]float64
 	for i := range height {
-		height[i] = f.legs[i].foot.dot(up)
+		height[i] = f.legs[i].foot.dot(f.floor.normal)
 		lowest = math.Min(lowest, height[i])
 	}
 	noSensors := s.FootForce == [go1.Legs]int16{}
@@ -66,8 +67,8 @@ func (f *Filter) contacts(s *Sample, up vec3, dt float64) {
 		if l.loadKnown {
 			vote[0] = clamp((l.load-f.c.ContactForce)/f.c.ForceScale, voteMax)
 		}
-		vote[2] = math.Min(clamp((f.c.FootHeight-(height[i]-lowest))/f.c.HeightScale, voteMax), weakVote)
-		if height[i] > -feetBelow {
+		vote[2] = math.Min(clamp((f.c.FootHeight-(height[i]-lowest))/f.c.HeightScale, heightMax), weakVote)
+		if l.foot.dot(up) > -feetBelow {
 			vote[2] = -voteMax // beside or over the trunk: not a floor it stands on
 		}
 		// The noise of joint speed and what is not known of the body's own make

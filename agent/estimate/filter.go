@@ -14,19 +14,19 @@ const (
 	// and 35 rad/s, the motors' top speed 30 rad/s and torque 36 N*m.
 	maxAcc, maxGyro, maxQ, maxDq, maxTau = 400, 70, 10, 100, 200
 
-	noiseTime     = 0.5  // s over which sensor noise is measured
-	quietTime     = 0.3  // s of rest before the body is taken to lie still
-	quietFilter   = 0.1  // s
-	quietGyro     = 0.15 // rad/s
-	quietAcc      = 0.5  // m/s2 off gravity
-	quietDq       = 0.5  // rad/s
-	quietSigma    = 0.1  // m/s/sqrt(Hz) of the claim that a lying body does not move
-	flightSigma   = 1.   // m/s/sqrt(Hz) of the weak claim that a robot is not a projectile
-	healthySigma  = 0.5  // m/s
-	healthyBlind  = 0.5  // s
-	strongShock   = 30.  // m/s2 off gravity, above which integration is trusted less
-	settleTime    = 0.02 // s after touch-down until a foot has settled
-	leastContact  = 0.35 // probability under which a foot measures nothing
+	noiseTime     = 0.5   // s over which sensor noise is measured
+	quietTime     = 0.3   // s of rest before the body is taken to lie still
+	quietFilter   = 0.1   // s
+	quietGyro     = 0.15  // rad/s
+	quietAcc      = 0.5   // m/s2 off gravity
+	quietDq       = 0.5   // rad/s
+	quietSigma    = 0.005 // m/s/sqrt(Hz) of the claim that a lying body does not move
+	flightSigma   = 1.    // m/s/sqrt(Hz) of the weak claim that a robot is not a projectile
+	healthySigma  = 0.5   // m/s
+	healthyBlind  = 0.5   // s
+	strongShock   = 30.   // m/s2 off gravity, above which integration is trusted less
+	settleTime    = 0.02  // s after touch-down until a foot has settled
+	leastContact  = 0.35  // probability under which a foot measures nothing
 	states        = 7
 	heightStart   = 0.25 // m^2
 	recoverSpread = 0.5  // m/s, 1 sigma added when standing feet were refused for too long
@@ -144,6 +144,9 @@ func (f *Filter) Update(s *Sample, dt float64) {
 	for i := range q {
 		q[i], dq[i] = float64(s.Q[i]), float64(s.Dq[i])
 	}
+	if !f.running {
+		f.floor.normal = up
+	}
 	if f.running {
 		f.predict(gyro, acc, up, dt)
 	} else {
@@ -152,21 +155,22 @@ func (f *Filter) Update(s *Sample, dt float64) {
 	gyroVar := f.gyroNoise.update(gyro[:], f.c.GyroNoise, dt)
 	dqVar := f.dqNoise.update(dq[:], f.c.JointSpeedNoise, dt)
 
+	normal := f.floor.normal
 	noTorque := s.Tau == [go1.Joints]float32{}
 	for i := range f.legs {
 		var jac mat3
 		l := &f.legs[i]
-		l.solve(i, &q, &dq, &jac, gyro, up, gyroVar, dqVar)
+		l.solve(i, &q, &dq, &jac, gyro, normal, gyroVar, dqVar)
 		if noTorque {
 			f.obs[i].running, l.loadKnown = false, false
 			continue
 		}
 		tau := vec3{float64(s.Tau[3*i]), float64(s.Tau[3*i+1]), float64(s.Tau[3*i+2])}
 		ext := f.obs[i].update(i, &q, &dq, tau, acc, f.c.ForceFilter, dt)
-		l.load, l.loadKnown = normalLoad(&jac, up, ext)
+		l.load, l.loadKnown = normalLoad(&jac, normal, ext)
 	}
 	f.contacts(s, up, dt)
-	f.correct(up, dt)
+	f.correct(dt)
 	f.correctHeight(up, dt)
 	f.standStill(gyro, acc, up, &dq, dt)
 	f.bound()
@@ -217,7 +221,7 @@ func (f *Filter) predict(gyro, acc, up vec3, dt float64) {
 }
 
 // correct takes in the feet that stand.
-func (f *Filter) correct(up vec3, dt float64) {
+func (f *Filter) correct(dt float64) {
 	standing, accepted := false, false
 	for pass := 0; ; pass++ {
 		for i := range f.legs {
@@ -228,7 +232,7 @@ func (f *Filter) correct(up vec3, dt float64) {
 				standing = true
 			}
 			trust := f.prob[i] * (0.05 + 0.95*f.stance[i]/(f.stance[i]+settleTime))
-			if f.correctFoot(i, sq(f.c.FootNoise)/dt/(trust*trust), up) {
+			if f.correctFoot(i, trust, dt) {
 				accepted = true
 			}
 		}
@@ -251,32 +255,37 @@ func (f *Filter) correct(up vec3, dt float64) {
 	}
 }
 
-// correctFoot takes in one foot's velocity with extra variance (m/s)^2 on each
-// axis, more on the vertical one; false when the gate refuses it.
-func (f *Filter) correctFoot(i int, extra float64, up vec3) bool {
+// correctFoot takes in one foot's velocity, trusted 0..1; false when the gate
+// refuses it.
+func (f *Filter) correctFoot(i int, trust, dt float64) bool {
 	l := &f.legs[i]
-	r := l.cov
-	more := extra * (sq(f.c.FootGive) - 1)
-	for a := range 3 {
-		r[a][a] += extra
-		for b := range 3 {
-			r[a][b] += more * up[a] * up[b]
-		}
-	}
 	inn := l.vel.sub(f.vel)
-	d2 := f.distance(&r, inn)
+	// What a standing foot does lasts for many ticks. To average it well it has
+	// to count as noisier than it is at any moment; to tell a slip it must not.
+	now := f.footCov(l, sq(f.c.FootSlip)/(trust*trust))
+	d2 := f.distance(&now, inn)
 	if !(d2 <= f.c.Gate) {
 		f.count.Refused++
 		return false
 	}
 	// Towards the gate a foot counts less and less: slip begins gradually.
-	if soft := f.c.Gate / 2; d2 > soft {
-		for k := range 3 {
-			r[k][k] += extra * (d2/soft - 1) * 8
+	long := f.footCov(l, sq(f.c.FootNoise)/dt/(trust*trust)*sq(1+d2/3))
+	f.fuse(&long, inn)
+	return true
+}
+
+// footCov is a foot's sensor noise with variance (m/s)^2 of the foot itself, which
+// gives way more along the floor's normal.
+func (f *Filter) footCov(l *leg, own float64) mat3 {
+	r, n := l.cov, f.floor.normal
+	more := own * (sq(f.c.FootGive) - 1)
+	for a := range 3 {
+		r[a][a] += own
+		for b := range 3 {
+			r[a][b] += more * n[a] * n[b]
 		}
 	}
-	f.fuse(&r, inn)
-	return true
+	return r
 }
 
 func (f *Filter) distance(r *mat3, inn vec3) float64 {

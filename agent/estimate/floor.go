@@ -22,6 +22,7 @@ type floor struct {
 }
 
 const (
+	floorTrust = 0.75 // probability of contact from which a foot's place counts
 	floorTime  = 0.5  // s of standing over which a foot's place is averaged
 	floorAge   = 2.   // s after which a place is forgotten
 	floorLeast = 0.1  // s of standing before a place counts
@@ -50,7 +51,7 @@ func (g *floor) update(legs *[go1.Legs]leg, prob, stance *[go1.Legs]float64, up 
 	all := true
 	for i := range legs {
 		g.age[i] += dt
-		if prob[i] > 0.8 && stance[i] > settleTime {
+		if prob[i] > floorTrust && stance[i] > settleTime {
 			if g.age[i] > floorAge {
 				g.seen[i] = 0
 			}
