@@ -385,6 +385,24 @@ func TestNothingListens(t *testing.T) {
 	}
 }
 
+// TestReceiveSeesRefusal: the control thread calls no Wait, so Receive alone must come upon the report, and only once.
+func TestReceiveSeesRefusal(t *testing.T) {
+	u := dial(t, link.UDPConfig{Robot: closedPort(t)})
+	if err := u.Send(commandFrame(t, nil)); err != nil {
+		t.Fatal(err)
+	}
+	var s wire.LowState
+	for end := time.Now().Add(patience); u.Counters().Refused == 0 && time.Now().Before(end); runtime.Gosched() {
+		u.Receive(&s, link.Now())
+	}
+	for range 3 {
+		u.Receive(&s, link.Now())
+	}
+	if c := u.Counters(); c.Refused != 1 || c.Unreachable != 0 || c.Received != 0 {
+		t.Errorf("%+v, want 1 refused", c)
+	}
+}
+
 func TestSendErrors(t *testing.T) {
 	_, u := connect(t, link.UDPConfig{})
 	for _, n := range []int{0, 1, 613, 615} {
