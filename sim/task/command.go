@@ -1,0 +1,98 @@
+package task
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// Purposes of random streams: each use draws from its own, so that one more
+// draw in one place does not change the others.
+const (
+	StreamStart   = iota // how an episode begins
+	StreamCommand        // velocity commands
+	StreamFault          // noise and losses of a fault
+	StreamPolicy         // random actions
+)
+
+// Stream gives row's random numbers for one purpose. They depend on the
+// arguments alone.
+func Stream(seed uint64, row int, purpose uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed*0x9E3779B97F4A7C15+purpose, uint64(row)))
+}
+
+// Commands says which velocity commands rows get: vx, vy (m/s) and wz (rad/s) in
+// the body's frame, each uniform in Min..Max.
+type Commands struct {
+	Min, Max [3]float32
+	// EverySeconds is the range from which the life of a command is drawn; 0, 0:
+	// a command lasts as long as its episode.
+	EverySeconds [2]float64
+	// ZeroShare of the commands, 0..1, are 0, 0, 0.
+	ZeroShare float64
+}
+
+// Fixed is the same command at all times.
+func Fixed(vx, vy, wz float32) Commands {
+	c := [3]float32{vx, vy, wz}
+	return Commands{Min: c, Max: c}
+}
+
+// commandNames are for errors.
+var commandNames = [3]string{"vx", "vy", "wz"}
+
+// Check refuses commands that cannot be drawn and names the member.
+func (c *Commands) Check() error {
+	for i, n := range commandNames {
+		if lo, hi := c.Min[i], c.Max[i]; lo-lo != 0 || hi-hi != 0 || lo > hi {
+			return fmt.Errorf("task: command %s: %v..%v is not a range", n, lo, hi)
+		}
+	}
+	e := c.EverySeconds
+	if e != [2]float64{} && !(e[0] > 0 && e[0] <= e[1] && e[1]-e[1] == 0) {
+		return fmt.Errorf("task: command: a new one every %v..%v s is not a range", e[0], e[1])
+	}
+	if !(c.ZeroShare >= 0 && c.ZeroShare <= 1) {
+		return fmt.Errorf("task: command: a share of %v zeros, want 0..1", c.ZeroShare)
+	}
+	return nil
+}
+
+// Commander gives one row its commands.
+type Commander struct {
+	Now    [3]float32 // the command in force
+	cfg    Commands
+	stream *rand.Rand
+	left   float64 // s until the next one
+}
+
+// NewCommander makes row's; Reset draws the first command.
+func NewCommander(cfg Commands, seed uint64, row int) Commander {
+	return Commander{cfg: cfg, stream: Stream(seed, row, StreamCommand)}
+}
+
+// Reset begins an episode with a new command.
+func (c *Commander) Reset() { c.draw() }
+
+// Advance lets dt seconds pass.
+func (c *Commander) Advance(dt float64) {
+	if c.cfg.EverySeconds == [2]float64{} {
+		return
+	}
+	// Half a step of slack: seconds that are whole steps must not end one later.
+	if c.left -= dt; c.left < dt/2 {
+		c.draw()
+	}
+}
+
+func (c *Commander) draw() {
+	zero := c.stream.Float64() < c.cfg.ZeroShare
+	for i := range c.Now {
+		u := float32(c.stream.Float64())
+		c.Now[i] = c.cfg.Min[i] + u*(c.cfg.Max[i]-c.cfg.Min[i])
+	}
+	if zero {
+		c.Now = [3]float32{}
+	}
+	lo, hi := c.cfg.EverySeconds[0], c.cfg.EverySeconds[1]
+	c.left = lo + c.stream.Float64()*(hi-lo)
+}

@@ -1,0 +1,243 @@
+package task
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/rollout"
+)
+
+// Fault is one thing wrong between a policy and its robot. The contract still
+// says that all is well: a fault changes what happens, not what Spec says. The
+// zero Fault changes nothing; a member that is zero neither.
+type Fault struct {
+	Name string
+	Doc  string
+	// Outcome is what others measured with Playground's policy told to walk at
+	// 1 m/s (shared/policies/README.md); faults_test.go reproduces it.
+	Outcome string
+
+	// What the policy is shown.
+	LeftFirst     bool                 // joints of legs FL FR RL RR where the contract has FR FL RR RL
+	FlipGravity   bool                 // upright is 0, 0, +1
+	LinVelZero    bool                 // no velocity
+	LinVelCommand bool                 // the command in place of the velocity
+	LinVelNoise   float64              // m/s, standard deviation on each axis, new each step
+	GyroDegrees   bool                 // degrees/s
+	ObsHome       *[go1.Joints]float32 // rad, subtracted from joint angles in place of the contract's home
+	ObsDelay      int                  // policy steps, at most MaxDelay
+
+	// What the motors get.
+	ActionScale float32 // times the contract's
+	Kp          float64 // N*m/rad, every joint
+	Kd          float64 // N*m*s/rad, every joint
+	TargetDelay int     // policy steps, at most MaxDelay; home stands until the first arrives
+	TargetLoss  float64 // share 0..1 of targets that never arrive: the motors keep the last one
+}
+
+// MaxDelay bounds ObsDelay and TargetDelay, policy steps.
+const MaxDelay = 8
+
+// leggedGymHome is the home pose of legged_gym's and walk-these-ways' Go1.
+var leggedGymHome = [go1.Joints]float32{
+	-0.1, 0.8, -1.5,
+	0.1, 0.8, -1.5,
+	-0.1, 1.0, -1.5,
+	0.1, 1.0, -1.5,
+}
+
+// Faults are the one-fault table: mistakes that users of other systems made.
+func Faults() []Fault {
+	return []Fault{
+		{Name: "legs-left-first", Doc: "observation has the legs in the order FL FR RL RR", Outcome: "falls at 1.00 s", LeftFirst: true},
+		{Name: "gravity-flipped", Doc: "gravity's sign is +1 when upright", Outcome: "stands still for ever", FlipGravity: true},
+		{Name: "linvel-zero", Doc: "no velocity estimate: zeros", Outcome: "falls at 1.84 s; stands at command 0", LinVelZero: true},
+		{Name: "linvel-command", Doc: "the command in place of the velocity", Outcome: "walks, 1.22 m/s", LinVelCommand: true},
+		{Name: "linvel-noise", Doc: "velocity with noise of 0.5 m/s (standard deviation)", Outcome: "walks, 0.78 m/s", LinVelNoise: 0.5},
+		{Name: "gyro-degrees", Doc: "gyroscope in degrees/s", Outcome: "falls at 0.84 s", GyroDegrees: true},
+		{Name: "home-legged-gym", Doc: "joint angles relative to legged_gym's home pose", Outcome: "walks askew: 0.95 m/s, yaw -0.13 rad/s", ObsHome: &leggedGymHome},
+		{Name: "action-scale-half", Doc: "action scale 0.25 in place of 0.5", Outcome: "walks at 0.44 m/s", ActionScale: 0.5},
+		{Name: "action-scale-double", Doc: "action scale 1.0 in place of 0.5", Outcome: "1.16 m/s, yaw 0.39 rad/s", ActionScale: 2},
+		{Name: "kp-20", Doc: "kp 20 in place of 35", Outcome: "0.93 m/s at a height of 0.245 m", Kp: 20},
+		{Name: "kp-100", Doc: "kp 100 and kd 2 in place of 35 and 0.5", Outcome: "0.87 m/s", Kp: 100, Kd: 2},
+		{Name: "target-late-1", Doc: "target one policy step late (20 ms)", Outcome: "0.95 m/s, drifts by 0.14 m/s", TargetDelay: 1},
+		{Name: "target-late-2", Doc: "target two policy steps late (40 ms)", Outcome: "falls at 4.80 s", TargetDelay: 2},
+		{Name: "target-late-3", Doc: "target three policy steps late (60 ms)", Outcome: "falls at 0.86 s", TargetDelay: 3},
+		{Name: "obs-late-2", Doc: "observation two policy steps old (40 ms)", Outcome: "falls at 1.78 s", ObsDelay: 2},
+		{Name: "target-loss-20", Doc: "20 % of targets lost", Outcome: "1.03 m/s", TargetLoss: 0.2},
+		{Name: "target-loss-50", Doc: "50 % of targets lost", Outcome: "falls at 8.28 s", TargetLoss: 0.5},
+	}
+}
+
+// FaultByName finds a fault of the table; the error lists the names.
+func FaultByName(name string) (Fault, error) {
+	all := Faults()
+	names := make([]string, len(all))
+	for i, f := range all {
+		if f.Name == name {
+			return f, nil
+		}
+		names[i] = f.Name
+	}
+	return Fault{}, fmt.Errorf("task: fault %q is not known; there are %s", name, strings.Join(names, ", "))
+}
+
+// Check refuses a fault that cannot be simulated and names the member.
+func (f *Fault) Check() error {
+	bad := func(member string, v any, want string) error {
+		return fmt.Errorf("task: fault %s: %s is %v, want %s", f.Name, member, v, want)
+	}
+	switch {
+	case f.ObsDelay < 0 || f.ObsDelay > MaxDelay:
+		return bad("ObsDelay", f.ObsDelay, fmt.Sprintf("0..%d", MaxDelay))
+	case f.TargetDelay < 0 || f.TargetDelay > MaxDelay:
+		return bad("TargetDelay", f.TargetDelay, fmt.Sprintf("0..%d", MaxDelay))
+	case !(f.TargetLoss >= 0 && f.TargetLoss <= 1):
+		return bad("TargetLoss", f.TargetLoss, "0..1")
+	case !(f.LinVelNoise >= 0 && f.LinVelNoise <= 100):
+		return bad("LinVelNoise", f.LinVelNoise, "0..100")
+	case !(f.ActionScale >= 0 && f.ActionScale <= 100):
+		return bad("ActionScale", f.ActionScale, "0..100")
+	case !(f.Kp >= 0 && f.Kp <= 1000):
+		return bad("Kp", f.Kp, "0..1000")
+	case !(f.Kd >= 0 && f.Kd <= 100):
+		return bad("Kd", f.Kd, "0..100")
+	}
+	if f.ObsHome != nil {
+		for i, x := range f.ObsHome {
+			if x-x != 0 {
+				return bad("ObsHome of "+go1.JointNames[i], x, "a number")
+			}
+		}
+	}
+	return nil
+}
+
+// Row is a Fault at work on one row. After NewRow it does not allocate.
+type Row struct {
+	fault    Fault
+	stream   *rand.Rand
+	home     [go1.Joints]float32 // the contract's, rad, SDK order
+	mirrored [go1.Joints]int     // policy index of the same joint on the other side
+
+	readings [MaxDelay + 1]go1.Reading // the past, newest first
+	sensed   int                       // readings since Reset
+	targets  [MaxDelay + 1][go1.Joints]float32
+	held     [go1.Joints]float32 // what the motors hold
+}
+
+// NewRow puts f to work on a row of an Env that offers spec.
+func NewRow(f Fault, spec *rollout.Spec, seed uint64, row int) (*Row, error) {
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
+	motor, err := go1.MotorOrder(spec.Joints)
+	if err != nil {
+		return nil, err
+	}
+	r := &Row{fault: f, stream: Stream(seed, row, StreamFault)}
+	var policy [go1.Joints]int // policy index of each SDK joint
+	for i, m := range motor {
+		policy[m] = i
+	}
+	for i, m := range motor {
+		r.mirrored[i] = policy[otherSide(m)]
+		r.home[m] = spec.Home[i]
+	}
+	r.Reset()
+	return r, nil
+}
+
+// otherSide is the SDK index of the same joint of the leg opposite: FR with FL,
+// RR with RL.
+func otherSide(joint int) int {
+	leg := joint / go1.JointsInLeg
+	return (leg^1)*go1.JointsInLeg + joint%go1.JointsInLeg
+}
+
+// Reset begins an episode: nothing of the old one is on its way any more.
+func (w *Row) Reset() {
+	w.sensed = 0
+	for i := range w.targets {
+		w.targets[i] = w.home
+	}
+	w.held = w.home
+}
+
+// Sense turns what is into what the policy is shown. Call it once an observation.
+func (w *Row) Sense(r *go1.Reading) {
+	f := &w.fault
+	if f.LeftFirst {
+		old := *r
+		for m := range go1.Joints {
+			r.Q[m], r.Dq[m] = old.Q[otherSide(m)], old.Dq[otherSide(m)]
+			r.LastAction[m] = old.LastAction[w.mirrored[m]]
+		}
+	}
+	if f.FlipGravity {
+		for i := range r.Gravity {
+			r.Gravity[i] = -r.Gravity[i]
+		}
+	}
+	if f.LinVelZero {
+		r.LinVel = [3]float32{}
+	}
+	if f.LinVelCommand {
+		r.LinVel = [3]float32{r.Command[0], r.Command[1], 0}
+	}
+	if f.LinVelNoise > 0 {
+		for i := range r.LinVel {
+			r.LinVel[i] += float32(f.LinVelNoise * w.stream.NormFloat64())
+		}
+	}
+	if f.GyroDegrees {
+		for i := range r.Gyro {
+			r.Gyro[i] *= 180 / math.Pi
+		}
+	}
+	if f.ObsHome != nil {
+		for i, h := range f.ObsHome {
+			r.Q[i] += w.home[i] - h
+		}
+	}
+	if f.ObsDelay > 0 {
+		copy(w.readings[1:f.ObsDelay+1], w.readings[:f.ObsDelay])
+		w.readings[0] = *r
+		*r = w.readings[min(w.sensed, f.ObsDelay)]
+		w.sensed++
+	}
+}
+
+// Execute turns the joint targets of this step (rad) into those that the motors
+// get. Call it once a step.
+func (w *Row) Execute(target *[go1.Joints]float32) {
+	f := &w.fault
+	if f.ActionScale > 0 {
+		for i, h := range w.home {
+			target[i] = h + f.ActionScale*(target[i]-h)
+		}
+	}
+	if f.TargetDelay > 0 {
+		copy(w.targets[1:f.TargetDelay+1], w.targets[:f.TargetDelay])
+		w.targets[0] = *target
+		*target = w.targets[f.TargetDelay]
+	}
+	if f.TargetLoss > 0 && w.stream.Float64() < f.TargetLoss {
+		*target = w.held
+	}
+	w.held = *target
+}
+
+// Gains are the contract's unless the fault states others.
+func (w *Row) Gains(kp, kd float64) (float64, float64) {
+	if w.fault.Kp > 0 {
+		kp = w.fault.Kp
+	}
+	if w.fault.Kd > 0 {
+		kd = w.fault.Kd
+	}
+	return kp, kd
+}
