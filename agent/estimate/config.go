@@ -19,6 +19,7 @@ type Config struct {
 	FootGive        float64 // how many times noisier a foot is vertically: floor, rubber and gears give way
 	HeightNoise     float64 // m*sqrt(s), density of a standing foot's height
 	FloorWalk       float64 // m/sqrt(s), unevenness of the ground walked over
+	SpeedError      float64 // part of the speed that is uncertain however long one walks
 	VelocityStart   float64 // m/s, 1 sigma at start
 	VelocityMax     float64 // m/s, no Go1 is faster; the estimate is kept within +- this
 
@@ -56,6 +57,7 @@ func DefaultConfig() Config {
 		FootGive:        10,
 		HeightNoise:     0.0015,
 		FloorWalk:       0.01,
+		SpeedError:      0.025,
 		VelocityStart:   1,
 		VelocityMax:     6,
 		Gate:            12,
@@ -93,6 +95,7 @@ func (c Config) Validate() error {
 		{"FootGive", c.FootGive, 1, 100, "times"},
 		{"HeightNoise", c.HeightNoise, 1e-6, 1, "m*sqrt(s)"},
 		{"FloorWalk", c.FloorWalk, 0, 1, "m/sqrt(s)"},
+		{"SpeedError", c.SpeedError, 0, 0.5, "of the speed"},
 		{"VelocityStart", c.VelocityStart, 1e-3, 10, "m/s"},
 		{"VelocityMax", c.VelocityMax, 1, 20, "m/s"},
 		{"Gate", c.Gate, 3, 1000, "squared sigmas"},

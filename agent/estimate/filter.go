@@ -189,23 +189,26 @@ func (f *Filter) predict(gyro, acc, up vec3, dt float64) {
 	n := f.floor.normal
 	f.height += n.dot(f.vel) * dt
 
-	// F = [E, -dt I, 0; 0, I, 0; n'dt, 0, 1].
-	var t [states][states]float64 // F P
+	// F = [E, -dt I, 0; 0, I, 0; n'dt, 0, 1]; t = F P, then P = t F'.
+	var t [states][states]float64
 	for c := range states {
-		col := e.apply(vec3{f.p[0][c], f.p[1][c], f.p[2][c]})
+		p0, p1, p2 := f.p[0][c], f.p[1][c], f.p[2][c]
 		for r := range 3 {
-			t[r][c] = col[r] - dt*f.p[r+3][c]
-			t[r+3][c] = f.p[r+3][c]
+			b := f.p[r+3][c]
+			t[r][c] = e[r][0]*p0 + e[r][1]*p1 + e[r][2]*p2 - dt*b
+			t[r+3][c] = b
 		}
-		t[6][c] = f.p[6][c] + dt*(n[0]*f.p[0][c]+n[1]*f.p[1][c]+n[2]*f.p[2][c])
+		t[6][c] = f.p[6][c] + dt*(n[0]*p0+n[1]*p1+n[2]*p2)
 	}
 	for r := range states {
-		row := e.apply(vec3{t[r][0], t[r][1], t[r][2]})
-		f.p[r][6] = t[r][6] + dt*(n[0]*t[r][0]+n[1]*t[r][1]+n[2]*t[r][2])
+		row := &t[r]
+		t0, t1, t2 := row[0], row[1], row[2]
+		out := &f.p[r]
 		for c := range 3 {
-			f.p[r][c] = row[c] - dt*t[r][c+3]
-			f.p[r][c+3] = t[r][c+3]
+			out[c] = e[c][0]*t0 + e[c][1]*t1 + e[c][2]*t2 - dt*row[c+3]
+			out[c+3] = row[c+3]
 		}
+		out[6] = row[6] + dt*(n[0]*t0+n[1]*t1+n[2]*t2)
 	}
 	density := f.c.AccNoise
 	if shock := math.Abs(acc.norm() - gravity); shock > strongShock {
@@ -216,7 +219,6 @@ func (f *Filter) predict(gyro, acc, up vec3, dt float64) {
 		f.p[k+3][k+3] += sq(f.c.AccBiasWalk) * dt
 	}
 	f.p[6][6] += sq(f.c.FloorWalk) * dt
-	f.symmetric()
 	f.blind += dt
 }
 
@@ -315,26 +317,27 @@ func (f *Filter) fuse(r *mat3, inn vec3) {
 	if !(det > 0) {
 		return
 	}
-	var k [states]vec3 // gain, P H' S^-1
+	// Gain K = P H' S^-1; H picks the velocity, so P H' is P's first three
+	// columns, which are its first three rows.
+	r0, r1, r2 := f.p[0], f.p[1], f.p[2]
 	for a := range states {
-		ph := vec3{f.p[a][0], f.p[a][1], f.p[a][2]}
-		k[a] = inv.apply(ph) // S is symmetric
-	}
-	var p [states][states]float64
-	for a := range states {
+		k := inv.apply(vec3{r0[a], r1[a], r2[a]}) // S is symmetric
 		for b := a; b < states; b++ {
-			v := f.p[a][b] - k[a].dot(vec3{f.p[0][b], f.p[1][b], f.p[2][b]})
-			p[a][b], p[b][a] = v, v
+			v := f.p[a][b] - (k[0]*r0[b] + k[1]*r1[b] + k[2]*r2[b])
+			f.p[a][b], f.p[b][a] = v, v
+		}
+		switch d := k.dot(inn); {
+		case a < 3:
+			f.vel[a] += d
+		case a < 6:
+			f.bias[a-3] += d
+		default:
+			f.height += d
 		}
 	}
-	f.p = p
-	for a := range 3 {
-		f.vel[a] += k[a].dot(inn)
-		f.bias[a] += k[a+3].dot(inn)
-	}
-	f.height += k[6].dot(inn)
 }
 
+// symmetric removes what rounding has made different.
 func (f *Filter) symmetric() {
 	for a := range states {
 		for b := range a {
@@ -385,6 +388,7 @@ func (f *Filter) bound() {
 			f.vel[k] *= f.c.VelocityMax / n
 		}
 	}
+	f.symmetric()
 	sound := true
 	for k := range 3 {
 		f.bias[k] = clamp(f.bias[k], f.c.AccBiasMax)
@@ -400,9 +404,14 @@ func (f *Filter) Velocity() [3]float32 {
 	return [3]float32{float32(f.vel[0]), float32(f.vel[1]), float32(f.vel[2])}
 }
 
-// Sigma gives one standard deviation of Velocity, m/s per axis.
-func (f *Filter) Sigma() [3]float32 {
-	return [3]float32{float32(math.Sqrt(f.p[0][0])), float32(math.Sqrt(f.p[1][1])), float32(math.Sqrt(f.p[2][2]))}
+// Sigma gives one standard deviation of Velocity, m/s per axis: the filter's own
+// and what feet that land moving take from the speed.
+func (f *Filter) Sigma() (s [3]float32) {
+	scale := sq(f.c.SpeedError) * f.vel.dot(f.vel)
+	for k := range s {
+		s[k] = float32(math.Sqrt(f.p[k][k] + scale))
+	}
+	return s
 }
 
 // AccBias gives the accelerometer's estimated bias, m/s2, body frame.

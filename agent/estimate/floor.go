@@ -99,21 +99,19 @@ func (f *Filter) correctHeight(up vec3, dt float64) {
 			f.p[6][6] = heightStart
 			s = f.p[6][6] + r
 		}
-		var k [states]float64
-		for a := range states {
-			k[a] = f.p[a][6] / s
-		}
 		row := f.p[6]
 		for a := range states {
-			for b := range states {
-				f.p[a][b] -= k[a] * row[b]
+			k := row[a] / s
+			for b := a; b < states; b++ {
+				v := f.p[a][b] - k*row[b]
+				f.p[a][b], f.p[b][a] = v, v
 			}
 		}
-		f.symmetric()
+		g := inn / s
 		for a := range 3 {
-			f.vel[a] += k[a] * inn
-			f.bias[a] += k[a+3] * inn
+			f.vel[a] += g * row[a]
+			f.bias[a] += g * row[a+3]
 		}
-		f.height += k[6] * inn
+		f.height += g * row[6]
 	}
 }
