@@ -68,8 +68,8 @@ func (f *Filter) contacts(s *Sample, up vec3, dt float64) {
 			vote[0] = clamp((l.load-f.c.ContactForce)/f.c.ForceScale, voteMax)
 		}
 		vote[2] = math.Min(clamp((f.c.FootHeight-(height[i]-lowest))/f.c.HeightScale, heightMax), weakVote)
-		if l.foot.dot(up) > -feetBelow {
-			vote[2] = -voteMax // beside or over the trunk: not a floor it stands on
+		if up[2] < leastUp || l.foot.dot(up) > -feetBelow {
+			vote[2] = -2 * voteMax // beside or over the trunk: not a floor it stands on
 		}
 		// The noise of joint speed and what is not known of the body's own make
 		// the foot look fast: allow for it, so that a lost filter does not lose

@@ -9,11 +9,13 @@ import (
 const (
 	gravity   = 9.81 // m/s2
 	feetBelow = 0.04 // m, a foot that carries is at least this far below the trunk's origin
+	leastUp   = 0.3  // cosine of the tilt, 72 degrees, beyond which no foot carries
 
 	// Beyond these a sample is not a measurement: the IMU's ranges are 157 m/s2
 	// and 35 rad/s, the motors' top speed 30 rad/s and torque 36 N*m.
 	maxAcc, maxGyro, maxQ, maxDq, maxTau = 400, 70, 10, 100, 200
 
+	gapStart      = 0.007 // s between samples that is a gap
 	noiseTime     = 0.5   // s over which sensor noise is measured
 	quietTime     = 0.3   // s of rest before the body is taken to lie still
 	quietFilter   = 0.1   // s
@@ -21,10 +23,14 @@ const (
 	quietAcc      = 0.5   // m/s2 off gravity
 	quietDq       = 0.5   // rad/s
 	quietSigma    = 0.005 // m/s/sqrt(Hz) of the claim that a lying body does not move
-	flightSigma   = 1.    // m/s/sqrt(Hz) of the weak claim that a robot is not a projectile
+	flightSigma   = 3.    // m/s/sqrt(Hz) of the weak claim that a robot is not a projectile
 	healthySigma  = 0.5   // m/s
 	healthyBlind  = 0.5   // s
-	strongShock   = 30.   // m/s2 off gravity, above which integration is trusted less
+	shockError    = 0.1   // part of a shock's velocity that is not trusted
+	shockStart    = 30.   // m/s2 off gravity, above which it is a shock
+	imuRange      = 150.  // m/s2 on an axis, where the sensor saturates
+	lostAcc       = 5.    // m/s2 the body may have had during a gap: walking
+	lostShock     = 300.  // m/s2 the same when a refused sample was a shock
 	settleTime    = 0.02  // s after touch-down until a foot has settled
 	leastContact  = 0.35  // probability under which a foot measures nothing
 	states        = 7
@@ -62,6 +68,7 @@ type Filter struct {
 	p         [states][states]float64 // covariance of vel, bias, height
 	floor     floor
 	running   bool
+	lost      float64 // (m/s)^2 that refused shocks may have changed
 	owed      float64 // s of refused samples since the last used one
 
 	legs    [go1.Legs]leg
@@ -106,7 +113,7 @@ func (f *Filter) start() {
 		f.p[i][i] = sq(f.c.VelocityStart)
 		f.p[i+3][i+3] = sq(f.c.AccBiasStart)
 	}
-	f.running, f.owed = false, 0
+	f.running, f.owed, f.lost = false, 0, 0
 	f.obs = [go1.Legs]observer{}
 	f.odds, f.others = [go1.Legs]float64{}, [go1.Legs]float64{}
 	f.prob = [go1.Legs]float64{0.5, 0.5, 0.5, 0.5}
@@ -125,10 +132,14 @@ func (f *Filter) Update(s *Sample, dt float64) {
 		f.count.BadTimes++
 		return
 	}
+	tick := dt
 	dt += f.owed
 	up, ok := check(s)
 	if !ok {
 		f.count.BadSamples++
+		if a := wide(s.Acc); math.Abs(a[0]) > maxAcc || math.Abs(a[1]) > maxAcc || math.Abs(a[2]) > maxAcc {
+			f.lost += sq(lostShock * math.Min(tick, f.c.MaxGap))
+		}
 		f.owed = math.Min(dt, 1e3)
 		return
 	}
@@ -148,7 +159,7 @@ func (f *Filter) Update(s *Sample, dt float64) {
 		f.floor.normal = up
 	}
 	if f.running {
-		f.predict(gyro, acc, up, dt)
+		f.predict(gyro, acc, up, f.unseen(acc, dt), dt)
 	} else {
 		dt = math.Min(dt, f.c.MaxGap)
 	}
@@ -177,8 +188,26 @@ func (f *Filter) Update(s *Sample, dt float64) {
 	f.running = true
 }
 
-// predict moves the state by dt. Turning by -gyro*dt keeps the body's frame.
-func (f *Filter) predict(gyro, acc, up vec3, dt float64) {
+// unseen is the variance, (m/s)^2, of the velocity that the accelerometer may have
+// missed in dt: shocks, saturation, gaps.
+func (f *Filter) unseen(acc vec3, dt float64) float64 {
+	v := f.lost
+	f.lost = 0
+	if shock := math.Abs(acc.norm() - gravity); shock > shockStart {
+		v += sq(shockError * shock * dt)
+	}
+	if m := math.Max(math.Abs(acc[0]), math.Max(math.Abs(acc[1]), math.Abs(acc[2]))); m > imuRange {
+		v += sq(m * dt)
+	}
+	if dt > gapStart {
+		v += sq(lostAcc * dt)
+	}
+	return v
+}
+
+// predict moves the state by dt; lost is what unseen gave. Turning by -gyro*dt
+// keeps the body's frame.
+func (f *Filter) predict(gyro, acc, up vec3, lost, dt float64) {
 	e := rotation(vec3{-gyro[0] * dt, -gyro[1] * dt, -gyro[2] * dt})
 	v := e.apply(f.vel)
 	for i := range 3 {
@@ -210,12 +239,8 @@ func (f *Filter) predict(gyro, acc, up vec3, dt float64) {
 		}
 		out[6] = row[6] + dt*(n[0]*t0+n[1]*t1+n[2]*t2)
 	}
-	density := f.c.AccNoise
-	if shock := math.Abs(acc.norm() - gravity); shock > strongShock {
-		density *= shock / strongShock
-	}
 	for k := range 3 {
-		f.p[k][k] += density * density * dt
+		f.p[k][k] += sq(f.c.AccNoise)*dt + lost
 		f.p[k+3][k+3] += sq(f.c.AccBiasWalk) * dt
 	}
 	f.p[6][6] += sq(f.c.FloorWalk) * dt
