@@ -303,7 +303,7 @@ func (e *Env) begin(row int) error {
 // moment is what judging needs of a row's physics.
 func (e *Env) moment(row int) task.Moment {
 	s := &e.batch.States()[row]
-	return task.Moment{Velocity: s.LinVelBody, YawRate: s.AngVelBody[2], Height: s.Pos[2], GravityZ: s.Gravity[2], Knees: s.KneeHeight}
+	return task.Moment{Velocity: s.LinVelIMU, YawRate: s.AngVelBody[2], Height: s.Pos[2], GravityZ: s.Gravity[2], Knees: s.KneeHeight}
 }
 
 // observe takes one frame of a row into every group.

@@ -7,7 +7,7 @@ import (
 
 // Moment is what judging a row needs of its physics.
 type Moment struct {
-	Velocity [3]float64 // m/s, trunk's origin, body frame
+	Velocity [3]float64 // m/s, at the IMU, body frame: what base_lin_vel shows
 	YawRate  float64    // rad/s, body frame
 	Height   float64    // m, trunk's origin above the floor
 	GravityZ float64    // z of gravity's direction in the body's frame; upright -1
@@ -55,7 +55,7 @@ func (f *Falls) Fell(m *Moment) bool {
 
 // Places in a row of metrics.
 const (
-	Vx     = iota // m/s, trunk, body frame
+	Vx     = iota // m/s, at the IMU, body frame, as the robot's own Env has it
 	Vy            // m/s
 	Wz            // rad/s
 	VelErr        // m/s, |(vx, vy) - command|
