@@ -1,0 +1,22 @@
+// Clawsim is the simulation of a Go1: a virtual robot behind the maker's protocol.
+//
+//	clawsim robot   ◄─ UDP ─►  clawagent, or any program of the maker's SDK
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+)
+
+func main() { cli.Main(newRoot()) }
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "clawsim",
+		Short: "Simulated Go1s",
+		Long:  "clawsim simulates the Unitree Go1 with MuJoCo.",
+	}
+	root.AddCommand(newRobot()...)
+	return root
+}

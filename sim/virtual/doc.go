@@ -1,0 +1,51 @@
+// Package virtual is a Unitree Go1 that does not exist: MuJoCo's physics behind the maker's UDP protocol, with faults to
+// inject and a log that is the referee of tests and of the demo.
+//
+//	             LowCmd 614 B                    one thread, every 2 ms
+//	agent ─────────────────────► decode ─► class ─► command ─► motors and physics (sim/mujoco)
+//	      ◄─────────────────────  faults ◄─ LowState ◄─ sensors (noise, bias, quantised) ◄─┘
+//	             LowState 807 B                     └─► referee ─► log (JSON Lines)
+//
+// `clawsim robot` runs it as a program and virtualtest in process. Each valid LowCmd is answered, to whoever sent it,
+// with the state of the newest physics step. What a real Go1 does where no public source says is chosen to be the worst: it obeys
+// anybody, and without commands it goes on executing the last one for ever.
+//
+// Real time is the default: physics on absolute deadlines, 500 a second. Datagrams are put in order with the steps by the kernel's
+// receive stamp, so a thread that was held up catches up as if it had not been (at most 100 ms of physics; the robot's tick goes on
+// in any case). In lockstep time moves 2 ms for each valid command and stands still otherwise; a state that a fault takes
+// away is then replaced by an empty datagram, so that the other side's clock goes on too. Equal seeds and commands
+// give equal log bytes in lockstep.
+//
+// Boots: folded (lying, without power until the first command), home (standing on its own motors until the first command), sport
+// (as home, with the sport mode's high-level port: the first valid LowCmd makes the motors let go, ends sport mode and closes
+// the port; the commands behind it are obeyed).
+//
+// # The log
+//
+// One JSON object a line, written at least every 100 ms. Every record has t (s of robot time since start), tick (ms of the robot's
+// clock, as in LowState; it begins anew at a restart) and event:
+//
+//	start    version, seed, boot, lockstep, low and high (addresses), noise
+//	thread   priority: what the robot's thread got (real time)
+//	command  the class of the received commands changed. class: none, damping, torque, zero, other; from: class before; frame: number
+//	         of the accepted frame, from 1; sender; kp, kd: largest of the 12; torque: largest |kp(q*-q)+kd(dq*-dq)+tau| N·m at
+//	         the true angles; last_torque_tick: tick at the newest torque frame, -1 when there was none
+//	frame    each accepted frame (LogEveryFrame): class, frame, kp, kd, torque, target (q* of the 12 joints)
+//	reject   at most one a reason and second: reason (a wire.Reject, or dropped by a fault), count since start, bytes, sender
+//	sender   the frames come from another address: sender, before
+//	state    50 a second, from physics: pos m, height m, tilt rad, vel (vx vy m/s, wz rad/s, body frame), heading (vx vy m/s along and
+//	         across the heading, level), class, contacts (FR FL RR RL, 1 = foot on the floor), feet N, power W (sum |tau dq|),
+//	         target_step rad (largest change of a q* between frames since the last record)
+//	fault    kind, on (true, false), fault (as text), id; at on, tick is that of the first state (or step) it touches
+//	stood    it stood still at standing height for 0.5 s, for the first time since start, lying or a fall
+//	lying    after standing it lies still, without having fallen
+//	walking  first faster than 0.3 m/s for 1 s
+//	fall     cause (trunk, thigh, tilt); once until it stands again; falls: count
+//	limp     the motors let go: cause
+//	stall    stall_ms: this process was held up that long; dropped_ms: physics that was not made up for
+//	physics  error: the step was not made
+//	summary  last record, see Summary
+//
+// A torque frame is one in which any of motors 0..11 has mode 0x0A and (Kp > 0, or tau != 0, or Kd > 0 and dq* != 0). Damping: all 12
+// have mode 0x0A with only Kd above 0, or mode 0x00. Zero: no motor makes any torque. Other: anything else.
+package virtual

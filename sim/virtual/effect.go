@@ -1,0 +1,218 @@
+package virtual
+
+import (
+	"math"
+
+	"github.com/openclaw-rl/openclaw/agent/wire"
+	"github.com/openclaw-rl/openclaw/sim/mujoco"
+)
+
+// effect is a fault at work.
+type effect struct {
+	f  Fault
+	k  *kind
+	p  map[string]float64
+	id int
+
+	start float64 // s, next or present; NaN until known
+	end   float64 // s; infinite: it stays
+	left  int     // samples; 0: not counted
+	since float64 // s, when it was injected
+	on    bool
+	over  bool
+
+	// Memory of single kinds.
+	state wire.LowState // freeze_tick
+	held  []byte        // reorder
+	turn  float64       // other_sender: share not yet given
+	force [3]float64    // push, world
+}
+
+func newEffect(f Fault, id int, t float64) (*effect, error) {
+	p, err := f.values()
+	if err != nil {
+		return nil, err
+	}
+	return &effect{f: f, k: findKind(f.Kind), p: p, id: id, since: t, start: math.NaN()}, nil
+}
+
+// due says whether the effect begins at t.
+func (e *effect) due(t float64, ref *referee) bool {
+	if e.on || e.over {
+		return false
+	}
+	if math.IsNaN(e.start) {
+		switch e.f.From {
+		case "now":
+			e.start = e.since
+		case "walk":
+			e.start = max(ref.walkedAt+e.f.At, e.since)
+		case "stand":
+			e.start = max(ref.stoodAt+e.f.At, e.since)
+		default:
+			e.start = max(e.f.At, e.since)
+		}
+	}
+	return t+1e-9 >= e.start // false for NaN: what it counts from has not happened
+}
+
+// begin sets how long it lasts from t on.
+func (e *effect) begin(t float64) {
+	e.on, e.left, e.end, e.turn, e.held = true, e.f.Samples, math.Inf(1), 0, nil
+	switch {
+	case e.f.For > 0:
+		e.end = t + e.f.For
+	case e.f.Samples > 0:
+	case e.k.name == "push":
+		e.end = t + e.p["ms"]/1e3
+	}
+}
+
+// finish ends it; with Every it will begin anew.
+func (e *effect) finish() {
+	e.on = false
+	if e.f.Every > 0 {
+		e.start += e.f.Every
+	} else {
+		e.over = true
+	}
+}
+
+// alter changes what a state says.
+func (e *effect) alter(s *wire.LowState, t float64) {
+	p := e.p
+	j := int(p["joint"])
+	nan := float32(math.NaN())
+	switch e.k.name {
+	case "freeze_tick":
+		if e.state.Head[0] == 0 {
+			e.state = *s
+		}
+		if p["what"] == 0 {
+			s.Tick = e.state.Tick
+		} else {
+			*s = e.state
+		}
+	case "imu_quat_zero":
+		s.IMU.Quaternion = [4]float32{}
+	case "imu_quat_scale":
+		for i := range s.IMU.Quaternion {
+			s.IMU.Quaternion[i] *= float32(p["scale"])
+		}
+	case "imu_tilt":
+		tiltIMU(&s.IMU, int(p["axis"]), p["rad"], p["how"] == 1)
+	case "gyro_nan":
+		s.IMU.Gyroscope[0] = nan
+	case "acc_nan":
+		s.IMU.Accelerometer[2] = nan
+	case "joint_nan":
+		if p["what"] == 0 {
+			s.Motor[j].Q = nan
+		} else {
+			s.Motor[j].Dq = nan
+		}
+	case "joint_speed":
+		s.Motor[j].Dq = float32(p["value"])
+	case "joint_offset":
+		s.Motor[j].Q += float32(p["rad"])
+	case "power":
+		setPower(s, p["w"])
+	case "power_nan":
+		s.Motor[j].Dq = float32(math.Inf(1))
+	case "temperature":
+		each(s, j, func(m *wire.MotorState) { m.Temperature = int8(p["value"]) })
+	case "motor_mode":
+		each(s, j, func(m *wire.MotorState) { m.Mode = uint8(p["value"]) })
+	case "battery":
+		s.BMS.SOC = uint8(p["soc"])
+	case "cells_missing":
+		s.BMS.CellVoltage = [10]uint16{}
+	case "remote_absent":
+		s.Remote = [wire.RemoteSize]byte{}
+	case "remote_buttons", "remote_sticks":
+		var r wire.Remote
+		wire.DecodeRemote(&s.Remote, &r)
+		if e.k.name == "remote_buttons" {
+			r.Buttons |= uint16(p["buttons"])
+		} else {
+			r.Lx, r.Ly, r.Rx, r.Ry = float32(p["lx"]), float32(p["ly"]), float32(p["rx"]), float32(p["ry"])
+		}
+		putRemote(&s.Remote, r)
+	case "foot_force_zero":
+		s.FootForce = [4]int16{}
+	case "foot_force_offset":
+		for leg, name := range [...]string{"fr", "fl", "rr", "rl"} {
+			s.FootForce[leg] = toI16(float64(s.FootForce[leg]) + p[name] + p["drift"]*(t-e.start))
+		}
+	case "foot_force_stuck":
+		s.FootForce[int(p["foot"])] = int16(p["value"])
+	}
+}
+
+// each calls do for motor j, or for all twelve.
+func each(s *wire.LowState, j int, do func(*wire.MotorState)) {
+	for i := range mujoco.Joints {
+		if j == i || j == allJoints {
+			do(&s.Motor[i])
+		}
+	}
+}
+
+// tiltIMU turns what the IMU says by rad about the body's roll or pitch axis; set makes that the whole tilt and keeps the yaw.
+func tiltIMU(m *wire.IMU, axis int, rad float64, set bool) {
+	var q [4]float64
+	for i, v := range m.Quaternion {
+		q[i] = float64(v)
+	}
+	by := turn(axis, rad)
+	if set {
+		r := rotation(q)
+		q = turn(2, math.Atan2(r[1][0], r[0][0]))
+	}
+	q = mulQuat(q, by)
+	if set { // gravity alone: what else the accelerometer felt is lost
+		r := rotation(q)
+		for i := range 3 {
+			m.Accelerometer[i] = float32(9.81 * r[2][i])
+		}
+	} else {
+		r, a := rotation(by), m.Accelerometer
+		for i := range 3 { // the turned body sees the same vector the other way round
+			m.Accelerometer[i] = float32(r[0][i]*float64(a[0]) + r[1][i]*float64(a[1]) + r[2][i]*float64(a[2]))
+		}
+	}
+	for i, v := range q {
+		m.Quaternion[i] = float32(v)
+	}
+	m.RPY = rpy(q)
+}
+
+// The two joints that setPower uses, and the torque it gives them, N·m: below the motors' limit and, up to 1200 W, with speeds
+// below theirs.
+const (
+	powerA, powerB = 1, 10 // FR_thigh, RL_thigh
+	powerTau       = 23
+)
+
+// setPower makes the sum of |tauEst dq| over the joints, as it will read on the wire, watts.
+func setPower(s *wire.LowState, watts float64) {
+	others := 0.
+	for i := range mujoco.Joints {
+		m := &s.Motor[i]
+		m.TauEst = float32(math.Trunc(float64(m.TauEst)*256) / 256)
+		if i != powerA && i != powerB {
+			others += math.Abs(float64(m.TauEst) * float64(m.Dq))
+		}
+	}
+	if others > watts { // less than there is: all joints slow down
+		for i := range mujoco.Joints {
+			if i != powerA && i != powerB {
+				s.Motor[i].Dq *= float32(watts / others)
+			}
+		}
+		others = watts
+	}
+	for _, i := range [...]int{powerA, powerB} {
+		s.Motor[i].TauEst, s.Motor[i].Dq = powerTau, float32((watts-others)/(2*powerTau))
+	}
+}

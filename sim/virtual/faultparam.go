@@ -1,0 +1,125 @@
+package virtual
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+	"github.com/openclaw-rl/openclaw/sim/mujoco"
+)
+
+// allJoints is the value of a joint parameter that says all.
+const allJoints = mujoco.Joints
+
+// buttonNames are the hand remote's, bit 0 first.
+var buttonNames = []string{"R1", "L1", "start", "select", "R2", "L2", "F1", "F2", "A", "B", "X", "Y", "up", "right", "down", "left"}
+
+// parse reads one parameter.
+func (p *param) parse(text string) (float64, error) {
+	switch p.typ {
+	case joint:
+		if i := slices.Index(p.words, text); i >= 0 {
+			return allJoints + float64(i), nil
+		}
+		if i := slices.Index(mujoco.JointNames[:], text); i >= 0 {
+			return float64(i), nil
+		}
+		if i, err := strconv.Atoi(text); err == nil && i >= 0 && i < mujoco.Joints {
+			return float64(i), nil
+		}
+		return 0, fmt.Errorf("%q is not %s", text, p.meaning)
+	case foot:
+		if i := slices.Index(go1.LegNames[:], text); i >= 0 {
+			return float64(i), nil
+		}
+		return 0, fmt.Errorf("%q is not %s", text, p.meaning)
+	case word:
+		if i := slices.Index(p.words, text); i >= 0 {
+			return float64(i), nil
+		}
+		return 0, fmt.Errorf("is %q, want %s", text, strings.Join(p.words, " or "))
+	case buttons:
+		if v, err := strconv.ParseUint(text, 0, 16); err == nil {
+			return float64(v), nil
+		}
+		mask := 0
+		for _, name := range strings.Split(text, "+") {
+			i := slices.Index(buttonNames, name)
+			if i < 0 {
+				return 0, fmt.Errorf("%q is not a button (%s)", name, strings.Join(buttonNames, " "))
+			}
+			mask |= 1 << i
+		}
+		return float64(mask), nil
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if text == "0x08" || strings.HasPrefix(text, "0x") { // a mode byte
+		var u uint64
+		u, err = strconv.ParseUint(text, 0, 32)
+		v = float64(u)
+	}
+	if err != nil || math.IsNaN(v) || v < p.lo || v > p.hi {
+		return 0, fmt.Errorf("is %q, want %v..%v", text, p.lo, p.hi)
+	}
+	return v, nil
+}
+
+// maxScript is the longest script, bytes.
+const maxScript = 1 << 20
+
+// ReadScript reads a YAML list of faults, each in text form or as a mapping with the keys of Fault. name is the script's, for errors,
+// which name the fault's number too.
+func ReadScript(name string, r io.Reader) ([]Fault, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxScript+1))
+	if err != nil {
+		return nil, fmt.Errorf("virtual: script %s: %w", name, err)
+	}
+	if len(data) > maxScript {
+		return nil, fmt.Errorf("virtual: script %s: longer than %d bytes", name, maxScript)
+	}
+	if strings.ContainsAny(string(data), "&*") { // anchors could make a short script long
+		return nil, fmt.Errorf("virtual: script %s: anchors are not allowed", name)
+	}
+	var items []yaml.RawMessage
+	if err := yaml.UnmarshalWithOptions(data, &items, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("virtual: script %s: want a list of faults: %w", name, err)
+	}
+	faults := make([]Fault, 0, len(items))
+	for i, item := range items {
+		f, err := readItem(item)
+		if err != nil {
+			return nil, fmt.Errorf("virtual: script %s: fault %d: %s", name, i+1, strings.TrimPrefix(err.Error(), "virtual: "))
+		}
+		faults = append(faults, f)
+	}
+	return faults, nil
+}
+
+func readItem(item []byte) (Fault, error) {
+	var text string
+	if yaml.Unmarshal(item, &text) == nil && !strings.HasPrefix(strings.TrimSpace(string(item)), "kind:") {
+		return ParseFault(text)
+	}
+	var f Fault
+	if err := yaml.UnmarshalWithOptions(item, &f, yaml.Strict()); err != nil {
+		return f, err
+	}
+	if f.Kind == "" {
+		return f, errors.New("has no kind")
+	}
+	return f, f.Validate()
+}
+
+// putRemote writes the 40 bytes of a hand remote that is there.
+func putRemote(b *[wire.RemoteSize]byte, r wire.Remote) {
+	r.Head = [2]byte{wire.RemoteHead0, wire.RemoteHead1}
+	wire.AppendRemote(b[:0], &r)
+}

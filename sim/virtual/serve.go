@@ -1,0 +1,290 @@
+package virtual
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+
+	"github.com/openclaw-rl/openclaw/agent/wire"
+)
+
+// batteryOff in LowCmd.BMSOff switches a Go1's battery off.
+const batteryOff = 0xA5
+
+// receive takes one datagram on the low-level port.
+func (r *Robot) receive(d *datagram) {
+	if r.off || r.time() < r.downTo {
+		if r.cfg.Lockstep && len(d.b) == wire.LowCmdSize { // time goes on, also for a computer that is starting
+			r.advance()
+			r.sendEmpty(d.from)
+		}
+		return
+	}
+	var c wire.LowCmd
+	if _, err := wire.DecodeLowCmd(d.b, &c); err != nil {
+		reason, _ := wire.ReasonOf(err)
+		r.reject(reason, d)
+		return
+	}
+	if !finiteCmd(&c) {
+		r.reject(wire.RejectNonFinite, d)
+		return
+	}
+	if r.dropped() {
+		r.n.dropped++
+		if t := r.time(); t-r.n.dropAt >= 1 {
+			r.n.dropAt = t
+			r.begin("reject").text("reason", "dropped").count("count", int64(r.n.dropped)).count("bytes", int64(len(d.b))).text("sender", d.from.String()).end()
+		}
+		if r.cfg.Lockstep {
+			r.advance()
+			r.sendEmpty(d.from)
+		}
+		return
+	}
+	r.accept(&c, d)
+	if r.cfg.Lockstep {
+		r.advance()
+	}
+	r.answer(d.from)
+}
+
+// reject counts a datagram and logs the first of its reason in each second.
+func (r *Robot) reject(reason wire.Reject, d *datagram) {
+	r.n.reject[reason]++
+	if t := r.time(); t-r.n.rejectAt[reason] >= 1 {
+		r.n.rejectAt[reason] = t
+		r.begin("reject").text("reason", reason.String()).count("count", int64(r.n.reject[reason])).count("bytes", int64(len(d.b))).
+			text("sender", d.from.String()).end()
+	}
+}
+
+// accept makes a valid command the one in force.
+func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
+	n := &r.n
+	n.frames++
+	if n.frames == 1 {
+		n.tickFirst = r.tick
+	} else if !r.cfg.Lockstep {
+		n.interval.add(max(d.atNs-n.lastRx, 0))
+	}
+	n.lastRx = d.atNs
+	if d.from != r.sender {
+		before := r.sender
+		r.sender = d.from
+		n.senders++
+		if before.IsValid() {
+			r.begin("sender").text("sender", d.from.String()).text("before", before.String()).end()
+		}
+	}
+	m := motorCmd(c)
+	class := Classify(c)
+	n.class[slices.Index(classes[:], class)]++
+	torque, kp, kd := predicted(&m, &r.st)
+	n.maxTorque = max(n.maxTorque, torque)
+	lastTorque := n.torqueTick
+	if class == ClassTorque {
+		if n.torqueTick < 0 || r.class != ClassTorque {
+			n.torqueAfter = 0
+		}
+		n.torqueTick = int64(r.tick)
+		n.torqueAfter++
+		if r.hasCmd && r.class == ClassTorque {
+			for i := range m.Q {
+				r.stepMax = max(r.stepMax, math.Abs(m.Q[i]-r.target[i]))
+			}
+		}
+	} else if class == ClassDamping && r.class == ClassTorque {
+		n.dampingTick, n.torqueAfter = int64(r.tick), 0
+	}
+	if class != r.class {
+		r.begin("command").text("class", string(class)).text("from", string(r.class)).count("frame", int64(n.frames)).text("sender", d.from.String()).
+			number("kp", kp).number("kd", kd).number("torque", torque).count("last_torque_tick", lastTorque).end()
+		r.class = class
+	}
+	if r.cfg.LogEveryFrame {
+		r.begin("frame").text("class", string(class)).count("frame", int64(n.frames)).number("kp", kp).number("kd", kd).number("torque", torque).
+			list("target", m.Q[:]...).end()
+	}
+	r.target = m.Q
+	if c.BMSOff == batteryOff {
+		r.off = true
+		r.letGo("battery switched off")
+		return
+	}
+	if r.sport && !r.sportBack() {
+		r.letGo("foreign low-level command")
+		r.sport = false
+		r.closeHigh()
+		return
+	}
+	r.cmd, r.modes, r.hasCmd = m, m.Mode, true
+}
+
+// letGo takes the motors' power away, until the next command.
+func (r *Robot) letGo(cause string) {
+	r.cmd = limp()
+	r.modes = [len(r.modes)]byte{}
+	r.hasCmd = false
+	r.begin("limp").text("cause", cause).end()
+}
+
+// answer sends the newest state, as the faults leave it.
+func (r *Robot) answer(to netip.AddrPort) {
+	s := r.sample
+	t := r.time()
+	for _, e := range r.effects {
+		if e.on {
+			e.alter(&s, t)
+		}
+	}
+	frame, err := wire.AppendLowState(r.frame[:0], &s, wire.FormFor(s.LevelFlag))
+	if err != nil { // torque and cells are kept in range where they are made
+		r.begin("physics").text("error", err.Error()).end()
+		return
+	}
+	r.frame = frame
+	copies, delay, lost := 1, 0., false
+	var extra [][]byte
+	for _, e := range r.effects {
+		if !e.on {
+			continue
+		}
+		hit := r.hit(e)
+		switch e.k.name {
+		case "drop_state":
+			lost = lost || hit
+		case "delay_state":
+			delay += e.p["ms"] + e.p["ms_per_s"]*(t-e.start)
+		case "duplicate_state":
+			if hit {
+				copies = 2
+			}
+		case "corrupt_state":
+			if hit {
+				// Never head, level flag or CRC: what is wrong is the CRC and nothing else.
+				at := 22 + r.draw.IntN(wire.LowStateSize-7-22)
+				frame[at] ^= 1 << r.draw.IntN(8)
+			}
+		case "zeros_state":
+			clear(frame)
+		case "short_state":
+			extra = append(extra, slices.Clone(frame[:int(e.p["bytes"])]))
+		case "long_state":
+			extra = append(extra, append(slices.Clone(frame), make([]byte, int(e.p["bytes"])-len(frame))...))
+		case "empty_state":
+			extra = append(extra, nil)
+		case "reorder":
+			if e.held == nil {
+				e.held = slices.Clone(frame)
+				lost = true
+			} else {
+				extra = append(extra, e.held)
+				e.held = nil
+			}
+		}
+		r.used(e)
+	}
+	due := r.nowNs() + int64(delay*1e6)
+	if lost {
+		r.n.lost++
+		copies = 0
+	}
+	for range copies {
+		r.post(packet{due, to, frame}, delay > 0)
+	}
+	for _, b := range extra {
+		r.post(packet{due, to, b}, delay > 0)
+	}
+	sent := r.flush(r.nowNs())
+	if delay == 0 {
+		sent += copies + len(extra)
+	}
+	if r.cfg.Lockstep && sent == 0 {
+		r.sendEmpty(to)
+	}
+}
+
+// hit draws whether a fault with a share touches this frame; one without always does.
+func (r *Robot) hit(e *effect) bool {
+	p, drawn := e.p["p"]
+	return !drawn || r.draw.Float64() < p
+}
+
+// used counts a sample of a fault that lasts a number of states.
+func (r *Robot) used(e *effect) {
+	if e.left == 0 {
+		return
+	}
+	if e.left--; e.left == 0 {
+		r.finish(e)
+	}
+}
+
+// post sends at once, or keeps a copy for later, in the order in which they are due.
+func (r *Robot) post(p packet, later bool) {
+	if !later {
+		r.send(p)
+		return
+	}
+	p.b = slices.Clone(p.b)
+	at, _ := slices.BinarySearchFunc(r.outbox, p.dueNs+1, func(q packet, due int64) int {
+		if q.dueNs < due {
+			return -1
+		}
+		return 1
+	})
+	r.outbox = slices.Insert(r.outbox, at, p)
+}
+
+// flush sends what is due.
+func (r *Robot) flush(nowNs int64) (sent int) {
+	for len(r.outbox) > 0 && r.outbox[0].dueNs <= nowNs {
+		r.send(r.outbox[0])
+		r.outbox = r.outbox[1:]
+		sent++
+	}
+	return sent
+}
+
+func (r *Robot) send(p packet) {
+	if r.low.send(p.b, p.to) && len(p.b) == wire.LowStateSize {
+		r.n.answered++
+	}
+}
+
+// sendEmpty stands for a lost state in lockstep, so that the other side's clock goes on.
+func (r *Robot) sendEmpty(to netip.AddrPort) { r.low.send(nil, to) }
+
+// serveHigh answers what has come to sport mode.
+func (r *Robot) serveHigh() {
+	for r.high != nil {
+		d, ok := r.high.receive()
+		if !ok {
+			return
+		}
+		var c wire.HighCmd
+		if _, err := wire.DecodeHighCmd(d.b, &c); err != nil {
+			reason, _ := wire.ReasonOf(err)
+			r.reject(reason, &d)
+			continue
+		}
+		r.n.high++
+		mode := uint8(wire.HighModeIdle)
+		if c.Mode == wire.HighModeForceStand {
+			mode = wire.HighModeForceStand
+		}
+		var s wire.HighState
+		r.sense.high(&s, &r.sample, &r.st, mode)
+		if frame, err := wire.AppendHighState(nil, &s, wire.FormFor(s.LevelFlag)); err == nil {
+			r.high.send(frame, d.from)
+		}
+	}
+}
+
+func (r *Robot) closeHigh() {
+	if r.high != nil {
+		r.high.close()
+		r.high = nil
+	}
+}
