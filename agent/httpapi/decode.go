@@ -78,7 +78,7 @@ func decode(body []byte, out any) error {
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		if errors.As(err, &bad) {
-			return badRequest(field(bad.JSONPointer), "is given twice")
+			return badRequest(short(bad.JSONPointer.LastToken()), "is given twice")
 		}
 	case errors.As(err, &bad):
 		if len(strings.TrimSpace(string(body))) == 0 {
@@ -167,8 +167,13 @@ func missing(name string) error {
 	return badRequest(name, "is missing or null; every member is required")
 }
 
-// field is the member that a pointer such as /vx names.
-func field(p jsontext.Pointer) string { return short(p.LastToken()) }
+// field is the member of the body that a pointer such as /vx/0 lies in.
+func field(p jsontext.Pointer) string {
+	for token := range p.Tokens() {
+		return short(token)
+	}
+	return ""
+}
 
 // short keeps a client's text from filling a reply.
 func short(s string) string {

@@ -6,10 +6,14 @@ import (
 	"time"
 )
 
+// stay is how long a connection is left alone at least: time to send a request
+// even while a flood of others is being accepted.
+const stay = 10 * time.Millisecond
+
 // gate is a listener that holds at most max connections. When a further one
 // comes, the connection that has been waiting the longest for its request goes.
 // A plain limit would let as many slow clients as it allows keep a stop out;
-// here a stop always gets in and memory stays bounded.
+// here a stop gets in and memory stays bounded.
 type gate struct {
 	net.Listener
 	max int
@@ -43,12 +47,19 @@ func (g *gate) Accept() (net.Conn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for len(g.conns) >= g.max && !g.closed {
-		if oldest := g.oldest(); oldest != nil {
-			delete(g.conns, oldest)
-			_ = oldest.Conn.Close() // its handler sees a failed read and ends
-			break
+		oldest := g.oldest()
+		if oldest == nil {
+			g.freed.Wait() // all are held, which the handlers bound in time
+			continue
 		}
-		g.freed.Wait() // all are held, which the handlers bound in time
+		if rest := stay - time.Since(oldest.since); rest > 0 {
+			g.mu.Unlock()
+			time.Sleep(rest)
+			g.mu.Lock()
+			continue
+		}
+		delete(g.conns, oldest)
+		_ = oldest.Conn.Close() // its handler sees a failed read and ends
 	}
 	if g.closed {
 		_ = c.Close()

@@ -78,8 +78,9 @@ var (
 	batteryDesc  = desc("battery_charge_ratio", "State of charge, 0 to 1.")
 	currentDesc  = desc("battery_current_amperes", "Current of the battery as the robot reports it.")
 	tiltDesc     = desc("tilt_radians", "Tilt of the body.")
-	speedDesc    = desc("velocity_estimate", "Estimated velocity of the body, m/s.", "axis")
-	commandDesc  = desc("velocity_command", "Velocity command as followed, m/s and rad/s.", "axis")
+	speedDesc    = desc("estimated_velocity_meters_per_second", "Estimated velocity of the body.", "axis")
+	commandDesc  = desc("commanded_velocity_meters_per_second", "Velocity command as followed.", "axis")
+	yawDesc      = desc("commanded_yaw_rate_radians_per_second", "Yaw rate command as followed.")
 	remoteDesc   = desc("remote_present", "1 while the hand remote is heard.")
 )
 
@@ -89,7 +90,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		buildDesc, latenessDesc, rxToTxDesc, policyStepDesc, latenessMax, ticksDesc, missedDesc, tripsDesc, sentDesc,
 		sendErrorsDesc, statesDesc, linkDesc, limitedDesc, stepsDesc, lateStepsDesc, modeDesc, armedDesc, faultDesc,
 		severityDesc, warningDesc, ageDesc, endToEndDesc, tempDesc, batteryDesc, currentDesc, tiltDesc, speedDesc,
-		commandDesc, remoteDesc,
+		commandDesc, yawDesc, remoteDesc,
 	} {
 		ch <- d
 	}
@@ -140,9 +141,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for axis, name := range []string{"vx", "vy", "vz"} {
 		gauge(speedDesc, float64(s.Velocity[axis]), name)
 	}
-	for axis, name := range []string{"vx", "vy", "wz"} {
-		gauge(commandDesc, float64(s.Command[axis]), name)
-	}
+	gauge(commandDesc, float64(s.Command[0]), "vx")
+	gauge(commandDesc, float64(s.Command[1]), "vy")
+	gauge(yawDesc, float64(s.Command[2]))
 	if !s.HaveState {
 		return // a 0 would be taken for a measurement
 	}

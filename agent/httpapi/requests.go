@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -92,8 +93,19 @@ func (s *Server) act(do func(ctx context.Context, body []byte) error) gin.Handle
 			return
 		}
 		var snap control.Snapshot
-		s.agent.Snapshot(&snap)
-		reply(c, http.StatusOK, done{true, modeName(snap.Mode), seconds(s.agent.NowNs())})
+		s.snapshotAfter(s.agent.NowNs(), &snap)
+		reply(c, http.StatusOK, done{true, modeName(snap.Mode), seconds(snap.NowNs)})
+	}
+}
+
+// snapshotAfter waits a few ticks for a snapshot of nowNs or later: a tick
+// answers a request before it publishes what came of it.
+func (s *Server) snapshotAfter(nowNs int64, out *control.Snapshot) {
+	for range 20 {
+		if s.agent.Snapshot(out); out.NowNs >= nowNs {
+			return
+		}
+		time.Sleep(time.Millisecond / 2)
 	}
 }
 

@@ -46,11 +46,19 @@ type Info struct {
 	PolicySHA256   string
 	ContractSource string // where the policy's contract came from
 	CommandRange   rollout.Command
-	Realtime       string // what the loop's thread was given, for people
 
-	// LinkCounters returns the link's counters by name; it may be called from
-	// any goroutine. nil: none.
+	// Realtime tells people what the loop's thread was given by the system, once
+	// it runs; LinkCounters returns the link's counters by name. Both are called
+	// from any goroutine; nil: nothing to tell.
+	Realtime     func() string
 	LinkCounters func() map[string]uint64
+}
+
+func (i *Info) realtime() string {
+	if i.Realtime == nil {
+		return ""
+	}
+	return i.Realtime()
 }
 
 func (i *Info) linkCounters() map[string]uint64 {

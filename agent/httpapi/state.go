@@ -175,7 +175,7 @@ func newState(s *control.Snapshot, info *Info) *State {
 		Phase:      phaseName(s.Phase),
 		Armed:      s.Mode != control.Idle,
 		Lockstep:   s.Lockstep,
-		Realtime:   info.Realtime,
+		Realtime:   info.realtime(),
 		Severity:   severityName(s.Verdict.Severity),
 		Fault:      fault(&s.Verdict),
 		Warnings:   warnings(s.Verdict.Warnings),

@@ -1,0 +1,218 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openclaw-rl/openclaw/agent/control"
+)
+
+func keys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+
+// stateMembers are the members that every state has.
+func stateMembers() []string {
+	var names []string
+	for f := range reflect.TypeFor[State]().Fields() {
+		names = append(names, f.Tag.Get("json"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+var goodBodies = []bad{
+	{"command", `{"vx":0.5,"vy":-0.1,"wz":0.3,"expires":11.5}`, ""},
+	{"command", `{"vx":-0,"vy":1e-400,"wz":0e99,"expires":0}`, ""},
+	{"mode", `{"mode":"stand"}`, ""},
+	{"arm", `{}`, ""},
+	{"estop", `{"level":"cut"}`, ""},
+}
+
+func seed(f *testing.F, path string) {
+	for _, b := range append(badBodies, goodBodies...) {
+		if b.path == path && len(b.body) < 1000 { // long seeds make the fuzzer slow
+			f.Add([]byte(b.body))
+		}
+	}
+}
+
+// judgeCommand is a second opinion, by another decoder, on what decodeCommand
+// accepted: one object of exactly the four members, each a finite number that
+// arrived as it was sent.
+func judgeCommand(body []byte, v [3]float32, expiresNs int64) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		return fmt.Errorf("encoding/json: %w", err)
+	}
+	if d.More() || len(bytes.TrimSpace(body[d.InputOffset():])) > 0 {
+		return fmt.Errorf("something follows the object")
+	}
+	if got := keys(m); !slices.Equal(got, []string{"expires", "vx", "vy", "wz"}) {
+		return fmt.Errorf("members %q", got)
+	}
+	for i, name := range []string{"vx", "vy", "wz"} {
+		n, ok := m[name].(json.Number)
+		if !ok {
+			return fmt.Errorf("%s is a %T", name, m[name])
+		}
+		x, err := strconv.ParseFloat(string(n), 32)
+		if err != nil || !finite(x) || float32(x) != v[i] || math.Signbit(float64(v[i])) && v[i] == 0 {
+			return fmt.Errorf("%s: %s was taken as %v", name, n, v[i])
+		}
+	}
+	n, ok := m["expires"].(json.Number)
+	if !ok {
+		return fmt.Errorf("expires is a %T", m["expires"])
+	}
+	x, err := strconv.ParseFloat(string(n), 64)
+	if err != nil || math.Abs(x*1e9-float64(expiresNs)) > 1+math.Abs(x*1e9)*1e-15 {
+		return fmt.Errorf("expires: %s was taken as %d ns", n, expiresNs)
+	}
+	return nil
+}
+
+// FuzzCommand is promise 6: whatever is accepted is finite and has all members.
+func FuzzCommand(f *testing.F) {
+	seed(f, "command")
+	f.Fuzz(func(t *testing.T, body []byte) {
+		v, expiresNs, err := decodeCommand(body)
+		if err != nil {
+			checkSentence(t, err)
+			if v != [3]float32{} || expiresNs != 0 {
+				t.Fatalf("refused, and %v until %d returned", v, expiresNs)
+			}
+			return
+		}
+		if err := judgeCommand(body, v, expiresNs); err != nil {
+			t.Fatalf("%q: %v", body, err)
+		}
+	})
+}
+
+func checkSentence(t *testing.T, err error) {
+	t.Helper()
+	e, ok := err.(*apiError)
+	if !ok || e.status != 400 || e.Text == "" || len(e.Text) > 700 || strings.ToValidUTF8(e.Text, "") != e.Text {
+		t.Fatalf("refused with %T %v", err, err)
+	}
+}
+
+// FuzzMode: whatever is accepted is one object with a string for its one member.
+func FuzzMode(f *testing.F) {
+	seed(f, "mode")
+	f.Fuzz(func(t *testing.T, body []byte) {
+		mode, err := decodeMode(body)
+		if err != nil {
+			checkSentence(t, err)
+			return
+		}
+		oneString(t, body, "mode", mode)
+	})
+}
+
+// FuzzEStop is the same for a stop's level.
+func FuzzEStop(f *testing.F) {
+	seed(f, "estop")
+	f.Fuzz(func(t *testing.T, body []byte) {
+		cut, err := decodeEStop(body)
+		if err != nil {
+			checkSentence(t, err)
+			return
+		}
+		oneString(t, body, "level", map[bool]string{false: "settle", true: "cut"}[cut])
+	})
+}
+
+func oneString(t *testing.T, body []byte, name, want string) {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(body, &m); err != nil || len(m) != 1 || m[name] != want {
+		t.Fatalf("%q was taken as %s: %q", body, name, want)
+	}
+}
+
+// TestPromise6 sends mutated bodies over HTTP. With OPENCLAW_SOAK=6 it goes on
+// for ten minutes.
+func TestPromise6(t *testing.T) {
+	number, until := uint64(6), time.Time{}
+	if os.Getenv("OPENCLAW_SOAK") == "6" {
+		number, until = uint64(time.Now().UnixNano()), time.Now().Add(10*time.Minute)
+	}
+	t.Logf("seed %d", number)
+	rng := rand.New(rand.NewPCG(number, 0))
+	f := &fakeAgent{}
+	f.snap.NowNs = 10e9
+	r := start(t, f)
+	all := append(slices.Clone(badBodies), goodBodies...)
+	sent, taken := 0, 0
+	for ; sent < 3000 || time.Now().Before(until); sent++ {
+		b := all[rng.IntN(len(all))]
+		if rng.IntN(3) > 0 {
+			b = goodBodies[rng.IntN(len(goodBodies))]
+		}
+		body := mutate(rng, b.body)
+		a := r.quick(b.path, body)
+		calls := f.taken()
+		switch {
+		case a.status == 200 && calls != "":
+			taken++
+			if b.path != "command" {
+				break
+			}
+			v, expiresNs, err := decodeCommand([]byte(body))
+			if err == nil {
+				err = judgeCommand([]byte(body), v, expiresNs)
+			}
+			if want := fmt.Sprintf("command %g %g %g until %d", v[0], v[1], v[2], expiresNs); err != nil || calls != want {
+				t.Fatalf("%q: %s was asked: %v", body, calls, err)
+			}
+		case a.status == 400 && calls == "":
+		case a.status == 413 && calls == "" && len(body) > bodyLimit:
+		default:
+			t.Fatalf("%s %.200q: %d %s, asked %q", b.path, body, a.status, a.body, calls)
+		}
+	}
+	t.Logf("%d sent, %d taken", sent, taken)
+	if taken == 0 || taken == sent {
+		t.Error("the sample holds only one kind")
+	}
+}
+
+// mutate changes a body a little, or not at all.
+func mutate(rng *rand.Rand, s string) string {
+	words := []string{
+		"1e400", "1e39", "-0", "1e-400", "NaN", "null", `"vx"`, `"1"`, "{", "}", "[", "]", ",", ":", " ", "\xff", "\x00", "0", "-", ".",
+		"e9", `"VX":1,`, `"vx":1,`, "true", "\\u0000", "9223372036854775808", "//", "\n",
+	}
+	for range rng.IntN(4) {
+		at := rng.IntN(len(s) + 1)
+		switch rng.IntN(4) {
+		case 0:
+			s = s[:at] + words[rng.IntN(len(words))] + s[at:]
+		case 1:
+			end := min(len(s), at+rng.IntN(4))
+			s = s[:at] + s[end:]
+		case 2:
+			if at < len(s) {
+				s = s[:at] + string([]byte{s[at] ^ 1<<rng.IntN(8)}) + s[at+1:]
+			}
+		case 3:
+			s = s[:at] + s[rng.IntN(len(s)+1):]
+		}
+	}
+	return s
+}
+
+var _ Agent = (*control.Loop)(nil)
