@@ -1,6 +1,7 @@
-// Clawsim is the simulation of a Go1: a virtual robot behind the maker's protocol.
+// Clawsim is the simulation of a Go1: a virtual robot behind the maker's protocol, and policies at play without one.
 //
 //	clawsim robot   ◄─ UDP ─►  clawagent, or any program of the maker's SDK
+//	clawsim play    policy ─► physics of many rows ─► figures
 package main
 
 import (
@@ -18,5 +19,6 @@ func newRoot() *cobra.Command {
 		Long:  "clawsim simulates the Unitree Go1 with MuJoCo.",
 	}
 	root.AddCommand(newRobot()...)
+	root.AddCommand(newPlayCommand())
 	return root
 }
