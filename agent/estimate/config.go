@@ -1,9 +1,6 @@
 package estimate
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Config is what the filter assumes about sensors and ground. Noise of gyro and
 // joint speed is also measured while running; the configured figures are floors.
@@ -112,7 +109,7 @@ func (c Config) Validate() error {
 		{"SensorMin", c.SensorMin, 1, 1000, "raw"},
 		{"MaxGap", c.MaxGap, 0.004, 1, "s"},
 	} {
-		if !(f.v >= f.lo && f.v <= f.hi) || math.IsNaN(f.v) {
+		if !(f.v >= f.lo && f.v <= f.hi) {
 			return fmt.Errorf("estimate: %s: %v %s, want %v..%v", f.name, f.v, f.meaning, f.lo, f.hi)
 		}
 	}

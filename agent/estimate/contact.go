@@ -10,7 +10,7 @@ import (
 type ContactState uint8
 
 const (
-	ContactUnknown ContactState = iota
+	ContactUnknown ContactState = iota // since the start nothing has spoken clearly
 	ContactAir
 	ContactGround
 )
@@ -46,6 +46,7 @@ const (
 	airBelow     = 0.4
 	sureOdds     = 1.3   // log odds at which the others teach the foot's sensor
 	sureFilter   = 0.015 // s over which they must be sure
+	silentTime   = 0.5   // s of all zeros after which the foot sensors are not there
 	voteFilter   = 0.003 // s over which the sum is smoothed
 )
 
@@ -58,7 +59,13 @@ func (f *Filter) contacts(s *Sample, up vec3, dt float64) {
 		height[i] = f.legs[i].foot.dot(f.floor.normal)
 		lowest = math.Min(lowest, height[i])
 	}
+	// Sensors without an offset may all read 0 in a jump; for long they may not.
 	noSensors := s.FootForce == [go1.Legs]int16{}
+	if noSensors {
+		f.silent += dt
+	} else {
+		f.silent = 0
+	}
 	velSigma := math.Sqrt((f.p[0][0] + f.p[1][1] + f.p[2][2]) / 3)
 
 	for i := range f.legs {
@@ -81,7 +88,9 @@ func (f *Filter) contacts(s *Sample, up vec3, dt float64) {
 
 		sensor := &f.sensors[i]
 		if noSensors {
-			sensor.health = SensorUnknown
+			if f.silent > silentTime {
+				sensor.health = SensorUnknown
+			}
 		} else {
 			if sensor.health == SensorUnknown {
 				sensor.health = SensorUncalibrated

@@ -79,6 +79,7 @@ type Filter struct {
 	prob    [go1.Legs]float64
 	stance  [go1.Legs]float64 // s on the ground
 	contact [go1.Legs]Contact
+	silent  float64 // s since any foot sensor read other than 0
 
 	gyroNoise, dqNoise noise
 	restGyro, restAcc  vec3
@@ -90,7 +91,7 @@ type Filter struct {
 
 // New makes a filter. c is taken as valid: see Validate.
 func New(c Config) *Filter {
-	f := &Filter{c: c}
+	f := &Filter{c: c, silent: math.Inf(1)} // never heard
 	f.Reset()
 	return f
 }

@@ -314,6 +314,54 @@ func TestThrownAround(t *testing.T) {
 	}
 }
 
+// Any bits at all, mixed with a real walk, leave a finite estimate behind.
+func TestAnyBits(t *testing.T) {
+	f, rng := New(DefaultConfig()), rand.New(rand.NewSource(5))
+	g := gait{vx: 0.8, seconds: 3}
+	frames := g.run()
+	for k := range 40000 {
+		s := frames[k%len(frames)].sense(rng, realistic, 0, goodSensor, 0)
+		for range rng.Intn(4) {
+			x := math.Float32frombits(rng.Uint32())
+			switch j := rng.Intn(5); j {
+			case 0:
+				s.Quat[rng.Intn(4)] = x
+			case 1:
+				s.Gyro[rng.Intn(3)] = x
+			case 2:
+				s.Acc[rng.Intn(3)] = x
+			case 3:
+				s.Dq[rng.Intn(12)] = x
+			default:
+				s.Tau[rng.Intn(12)] = x
+			}
+			s.Q[rng.Intn(12)] += float32(rng.NormFloat64())
+			s.FootForce[rng.Intn(4)] = int16(rng.Uint32())
+		}
+		dt := tick
+		if rng.Intn(50) == 0 {
+			dt = math.Float64frombits(rng.Uint64())
+		}
+		f.Update(&s, dt)
+		v, sigma := wide(f.Velocity()), wide(f.Sigma())
+		if !(v.norm() <= f.c.VelocityMax+1e-3) || !(sigma.norm() < 200) {
+			t.Fatalf("tick %d: velocity %v, sigma %v after %+v, dt %v", k, v, sigma, s, dt)
+		}
+		for i, c := range f.Contacts() {
+			if !(c.Probability >= 0 && c.Probability <= 1) {
+				t.Fatalf("tick %d: %s on the ground with probability %v", k, go1.LegNames[i], c.Probability)
+			}
+		}
+	}
+	if c := f.Counters(); c.Samples == 0 || c.BadSamples == 0 || c.BadTimes == 0 || c.Gaps == 0 {
+		t.Errorf("counters %+v: not all paths were taken", c)
+	}
+	long := gait{vx: 0.8, seconds: 6}
+	if s := walk(f, long.run(), realistic, 0, goodSensor); s.rmse.norm() > 0.08 {
+		t.Errorf("RMSE %.3f m/s walking after it", s.rmse)
+	}
+}
+
 // An estimate that is wrong from the start is overruled by its feet.
 func TestRecovers(t *testing.T) {
 	f := New(DefaultConfig())

@@ -28,7 +28,6 @@ type sensor struct {
 	pzg    float64
 	pgg    float64
 	began  bool
-	noise  float64 // raw^2, measured around the model
 
 	airAge, groundAge float64 // s since the other sources were last sure of each
 
@@ -64,15 +63,15 @@ func (s *sensor) update(c *Config, raw, load float64, sure int8, dt float64) {
 			return
 		}
 		*s = sensor{began: true, mark: raw, last: sure, airAge: s.airAge, groundAge: s.groundAge,
-			zero: raw, pgg: gainStart * gainStart, noise: c.SensorNoise * c.SensorNoise}
+			zero: raw, pgg: gainStart * gainStart}
 		// zero + gain*load = raw, so an error of the gain is one of the zero.
-		s.pzz = s.noise + load*load*s.pgg
+		s.pzz = c.SensorNoise*c.SensorNoise + load*load*s.pgg
 		s.pzg = -load * s.pgg
 		return
 	}
 	s.pzz += c.SensorDrift * c.SensorDrift * dt
 	s.watch(c, raw, sure)
-	if sure == 0 {
+	if sure == 0 || !s.began {
 		return
 	}
 
@@ -127,7 +126,7 @@ func (s *sensor) watch(c *Config, raw float64, sure int8) {
 	if math.Abs(raw-s.mark) > band {
 		if s.passes >= passesToStick {
 			// It moves again: what was learnt before and during is worth nothing.
-			*s = sensor{began: false}
+			*s = sensor{}
 			return
 		}
 		s.passes, s.mark = 0, raw

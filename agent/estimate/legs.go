@@ -25,11 +25,11 @@ const (
 
 // leg is what the filter knows of one leg at one tick.
 type leg struct {
-	foot vec3 // centre of the foot, trunk frame, m
-	vel  vec3 // what the leg says of the IMU's velocity if the foot stands, body frame, m/s
-	cov  mat3 // its sensor noise, (m/s)^2
-	load float64
-	// loadKnown is false when the pose or missing torques do not give the load.
+	foot vec3    // centre of the foot, trunk frame, m
+	vel  vec3    // what the leg says of the IMU's velocity if the foot stands, body frame, m/s
+	cov  mat3    // its sensor noise, (m/s)^2
+	load float64 // what the floor pushes with, N, if loadKnown
+	// loadKnown is false when torques are missing or the pose is near singular.
 	loadKnown bool
 }
 
@@ -43,21 +43,22 @@ type observer struct {
 	running  bool
 }
 
-// solve does the leg's kinematics. up is the vertical in the body's frame,
-// gyro in rad/s, gyroVar and dqVar the sensors' variances.
-func (l *leg) solve(i int, q, dq *[go1.Joints]float64, jac *mat3, gyro, up vec3, gyroVar, dqVar float64) {
+// solve does the leg's kinematics. normal is the floor's in the body's
+// frame, gyro in rad/s, gyroVar and dqVar are the sensors' variances. It leaves
+// the foot's Jacobian in jac (m/rad).
+func (l *leg) solve(i int, q, dq *[go1.Joints]float64, jac *mat3, gyro, normal vec3, gyroVar, dqVar float64) {
 	p, raw := go1.FootJacobian(i, q)
 	l.foot = p
 	j := mat3{raw[0], raw[1], raw[2]}
 	*jac = j
 	sh, ch := math.Sincos(q[3*i+go1.Hip])
-	touch := vec3{p[0] - go1.FootRadius*up[0], p[1] - go1.FootRadius*up[1], p[2] - go1.FootRadius*up[2]}
+	touch := vec3{p[0] - go1.FootRadius*normal[0], p[1] - go1.FootRadius*normal[1], p[2] - go1.FootRadius*normal[2]}
 	arm := touch.sub(go1.IMUPosition)
 
 	// Joint axes: hip x, thigh and calf the y axis turned by the hip. The touch
 	// point hangs a foot's radius below the centre: column k of its derivative
 	// is the centre's plus axis x (touch - centre).
-	down := vec3{-go1.FootRadius * up[0], -go1.FootRadius * up[1], -go1.FootRadius * up[2]}
+	down := vec3{-go1.FootRadius * normal[0], -go1.FootRadius * normal[1], -go1.FootRadius * normal[2]}
 	byHip := vec3{0, -down[2], down[1]}
 	byY := vec3{ch*down[2] - sh*down[1], sh * down[0], -ch * down[0]}
 	var touchJac mat3
@@ -128,9 +129,9 @@ func (o *observer) update(i int, q, dq *[go1.Joints]float64, tau, acc vec3, tc, 
 	return o.ext
 }
 
-// normalLoad gives the ground's upward push on a foot (N) from the torque it puts
+// normalLoad gives the floor's push on a foot along its normal (N) from the torque it puts
 // on the joints; ok is false near a singular pose.
-func normalLoad(jac *mat3, up, ext vec3) (load float64, ok bool) {
+func normalLoad(jac *mat3, normal, ext vec3) (load float64, ok bool) {
 	inv, det := jac.inverse(1e-3)
-	return inv.apply(up).dot(ext), math.Abs(det) >= 1e-3
+	return inv.apply(normal).dot(ext), math.Abs(det) >= 1e-3
 }
