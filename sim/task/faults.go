@@ -17,7 +17,7 @@ type Fault struct {
 	Name string
 	Doc  string
 	// Outcome is what others measured with Playground's policy told to walk at
-	// 1 m/s (shared/policies/README.md); faults_test.go reproduces it.
+	// 1 m/s; sim/mujoco's TestOneFaultTable reproduces it.
 	Outcome string
 
 	// What the policy is shown.
