@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/openclaw-rl/openclaw/agent/link"
 )
 
 // Clock gives the loop its time. The loop's thread is the only one to sleep on it.
@@ -21,11 +23,7 @@ type Clock interface {
 type SystemClock struct{ SpinNs int64 }
 
 // Now reads CLOCK_MONOTONIC.
-func (SystemClock) Now() int64 {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail for this clock
-	return ts.Nano()
-}
+func (SystemClock) Now() int64 { return link.Now() }
 
 // SleepUntil sleeps, then spins. The raw system call keeps the Go scheduler out
 // of the way; its preemption signal cuts the sleep short, so it is repeated.

@@ -88,10 +88,14 @@ func (c *Config) Validate() error {
 const PeriodNs = int64(2e6)
 
 const (
-	goodStates   = 10   // fresh states before any torque
-	startTilt    = 0.3  // rad, above which it does not stand up
-	startTurn    = 0.3  // rad/s
-	startPose    = 0.3  // rad from the folded pose or from home, every joint
+	goodStates = 10  // fresh states before any torque
+	startTilt  = 0.3 // rad, above which it does not stand up
+	startTurn  = 0.3 // rad/s
+	startPose  = 0.3 // rad from the folded pose or from home, every joint
+	// Folded, a hip may be this far out: at hip angle 0 the belly is 2 cm above
+	// the floor, and a damped robot slides down until its hips have opened by
+	// 0.35 rad (sim/mujoco). With 0.3 a robot at rest could never stand up.
+	startHip     = 0.5
 	stopMargin   = 0.15 // rad beyond the mechanical stops that an encoder may say
 	maxStates    = 16   // states taken per tick
 	linkFailures = 10   // sends in a row that may fail

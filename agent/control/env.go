@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -156,7 +157,8 @@ func (e *Env) Close() error {
 	}
 	e.closed = true
 	e.l.envOpen.Store(false)
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
 	if Mode(e.l.modeNow.Load()) == Idle {
 		return nil
 	}

@@ -79,7 +79,6 @@ type Loop struct {
 	states     uint64 // since armed
 	lastArrive int64
 	sample     estimate.Sample
-	read       go1.Reading
 	mode       Mode
 	phase      Phase
 	phaseNs    int64

@@ -95,7 +95,7 @@ var reasonTexts = [...]string{
 	NotUpright:    "the body tilts %.2f rad, want less than 0.3",
 	Turning:       "the body turns at %.2f rad/s, want less than 0.3",
 	JointNotAlive: "joint is not alive (motor mode %.0f, or an impossible angle)",
-	NotFolded:     "joint is %.2f rad away from both the folded and the home pose, want 0.3",
+	NotFolded:     "joint is %.2f rad away from both the folded and the home pose, want 0.3 (a folded hip 0.5)",
 	NoRemote:      "the hand remote is absent, so its stop would not work",
 	BatteryTooLow: "the battery is at %.0f %%",
 	NotReady:      "not standing yet",

@@ -243,14 +243,18 @@ func (l *Loop) mayStand(now int64, r *request, stopping bool) Reason {
 			r.answer.Joint, r.answer.Value = i, float64(m.Mode)
 			return JointNotAlive
 		}
-		nearHome = nearHome && near(m.Q, l.home[i])
+		nearHome = nearHome && near(m.Q, l.home[i], startPose)
 	}
 	if nearHome {
 		l.setMode(now, Stand, PhaseRise)
 		return Accepted
 	}
 	for i := range go1.Joints {
-		if m := &l.state.Motor[i]; !near(m.Q, go1.Folded[i]) {
+		within := float32(startPose)
+		if i%go1.JointsInLeg == go1.Hip {
+			within = startHip
+		}
+		if m := &l.state.Motor[i]; !near(m.Q, go1.Folded[i], within) {
 			r.answer.Joint = i
 			r.answer.Value = math.Min(math.Abs(float64(m.Q-go1.Folded[i])), math.Abs(float64(m.Q-l.home[i])))
 			return NotFolded
@@ -260,7 +264,7 @@ func (l *Loop) mayStand(now int64, r *request, stopping bool) Reason {
 	return Accepted
 }
 
-func near(q, to float32) bool { return q-to < startPose && to-q < startPose }
+func near(q, to, within float32) bool { return q-to < within && to-q < within }
 
 // stopping carries out Stop and reports that the loop is done.
 func (l *Loop) stopping(now int64) bool {

@@ -78,9 +78,11 @@ func TestTargetWithoutStiffness(t *testing.T) {
 
 func TestRefusedNumbers(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	edge := wire.MotorCmd{Q: 0.9, Kp: 200, Kd: 20, Dq: 100, Tau: -127}
-	if _, ok := newRig(t).walking().judged(4, edge); !ok {
-		t.Fatal("the largest numbers in reason are refused")
+	for _, sign := range []float32{1, -1} {
+		edge := wire.MotorCmd{Q: 0.9, Kp: 200, Kd: 20, Dq: sign * 100, Tau: sign * 127}
+		if _, ok := newRig(t).walking().judged(4, edge); !ok {
+			t.Fatal("the largest numbers in reason are refused")
+		}
 	}
 	for name, m := range map[string]wire.MotorCmd{
 		"q":    {Q: nan, Kp: 20},
@@ -180,6 +182,61 @@ func TestTorqueCap(t *testing.T) {
 			r.warns(TorqueCapped, true)
 		}
 	}
+}
+
+// What is taken away to keep the torque is taken from the target angle first,
+// then from damping and feed-forward alike, and from the stiffness last.
+func TestTorqueCapOrder(t *testing.T) {
+	const thigh = 4
+	for _, sign := range []float32{1, -1} {
+		r := newRig(t).walking()
+		s := &r.s.Motor[thigh]
+		s.Q, s.Dq = 1, sign*3
+		r.once()
+		m, _ := r.judged(thigh, wire.MotorCmd{Mode: ModeServo, Q: 1 + sign*0.9, Dq: sign, Tau: sign * 2, Kp: 40, Kd: 2})
+		if got := torqueOf(&m, s); math.Abs(got-float64(sign)*23.7) > 1e-4 || m.Kp != 40 || m.Kd != 2 || m.Tau != sign*2 || m.Dq != sign {
+			t.Fatalf("by the angle: %v N*m, %+v", got, m)
+		}
+		// The angle is at its limit, and damping with feed-forward asks for too much.
+		s.Q, s.Dq = 2.9, -9
+		if sign < 0 {
+			s.Q, s.Dq = -0.6, 9
+		}
+		r.once()
+		q := go1.TargetUpper[thigh]
+		if sign < 0 {
+			q = go1.TargetLower[thigh]
+		}
+		m, _ = r.judged(thigh, wire.MotorCmd{Mode: ModeServo, Q: q, Tau: sign * 8, Kp: 2, Kd: 4})
+		if got := torqueOf(&m, s); math.Abs(got-float64(sign)*23.7) > 1e-4 {
+			t.Fatalf("by damping: %v N*m, %+v", got, m)
+		}
+		if m.Kp != 2 || math.Abs(float64(m.Kd*2-sign*m.Tau)) > 1e-5 || m.Kd >= 4 || m.Kd < 1 {
+			t.Fatalf("by damping: %+v", m)
+		}
+		// A joint pushed far beyond its limits: the spring alone is too strong.
+		s.Q, s.Dq = 4.4, 0
+		if sign < 0 {
+			s.Q = -1.6
+		}
+		r.once()
+		m, _ = r.judged(thigh, wire.MotorCmd{Mode: ModeServo, Q: q, Tau: -sign * 3, Kp: 100, Kd: 1})
+		if got := torqueOf(&m, s); math.Abs(got+float64(sign)*23.7) > 1e-3 || m.Kd != 0 || m.Tau != 0 || m.Q != q {
+			t.Fatalf("by stiffness: %v N*m, %+v", got, m)
+		}
+	}
+}
+
+// A limited target is worth a warning for a second.
+func TestClampedWarns(t *testing.T) {
+	r := newRig(t).walking()
+	r.judged(0, wire.MotorCmd{Mode: ModeServo, Q: go1.TargetUpper[0] + 0.1, Kp: 1})
+	r.once()
+	r.warns(TargetClamped, true)
+	r.run(498)
+	r.warns(TargetClamped, true)
+	r.run(2)
+	r.warns(TargetClamped, false)
 }
 
 // Row 17 of the cases: a first target 0.9 rad away with kp 40 asks for 36 N*m.

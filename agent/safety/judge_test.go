@@ -178,6 +178,22 @@ func TestDelayGrows(t *testing.T) {
 	}
 }
 
+// Two quartz clocks differ: that is no growing delay.
+func TestClocksDrift(t *testing.T) {
+	for _, ppm := range []float64{-150, 150} {
+		r := newRig(t).walking()
+		ms := float64(r.s.Tick)
+		for range 150000 { // 5 minutes: 45 ms
+			r.frozen = true
+			ms += 2 * (1 + ppm/1e6)
+			r.s.Tick = uint32(ms)
+			r.once()
+		}
+		r.none()
+		r.warns(EndToEndAge, false)
+	}
+}
+
 func TestJitterIsNoDelay(t *testing.T) {
 	r := newRig(t).walking()
 	for i := range 30000 {
@@ -201,7 +217,7 @@ func TestJointSpeed(t *testing.T) {
 			r.s.Motor[joint].Dq = sign * limit * 0.81
 			r.seconds(1)
 			r.warns(JointSpeed, true)
-			r.s.Motor[joint].Dq = sign * (limit - 0.1)
+			r.s.Motor[joint].Dq = sign * limit // the limit itself is allowed
 			r.seconds(60)
 			r.none()
 			for range 100 { // four in a row, again and again
@@ -226,7 +242,7 @@ func (r *rig) power(w float32) {
 	for i := range 2 {
 		m := &r.s.Motor[3*i]
 		m.Dq, m.TauEst = 20, w/40
-		r.cmd.Motor[3*i] = wire.MotorCmd{Mode: ModeServo, Tau: w/40 + 0.5*0, Q: m.Q}
+		r.cmd.Motor[3*i] = wire.MotorCmd{Mode: ModeServo, Tau: w / 40, Q: m.Q}
 	}
 }
 
@@ -238,7 +254,7 @@ func TestPower(t *testing.T) {
 	r.power(560 + 1)
 	r.once()
 	r.warns(Power, true)
-	r.power(699)
+	r.power(700) // the limit itself is allowed
 	r.seconds(60)
 	r.none()
 	for range 1000 { // five above, five below: the count goes up and down
@@ -279,11 +295,14 @@ func TestMotorMode(t *testing.T) {
 		r.once()
 	}
 	r.none()
-	r.s.Motor[7].Mode = 0
-	r.run(5)
-	r.is(Damp, MotorModeDropped)
-	if v := r.j.Verdict(); v.Joint != 7 {
-		t.Fatalf("joint %d named", v.Joint)
+	for _, joint := range []int{0, 7, 11} {
+		r = newRig(t).walking()
+		r.s.Motor[joint].Mode = 0
+		r.run(5)
+		r.is(Damp, MotorModeDropped)
+		if v := r.j.Verdict(); v.Joint != joint {
+			t.Fatalf("joint %d named, want %d", v.Joint, joint)
+		}
 	}
 
 	r = newRig(t).walking()
@@ -298,9 +317,11 @@ func TestMotorMode(t *testing.T) {
 	for i := range go1.Joints {
 		r.s.Motor[i].Mode = 0
 	}
-	r.run(24)
+	r.run(25) // 50 ms after the first frame they count
 	r.none()
-	r.run(7)
+	r.run(4)
+	r.none()
+	r.run(2)
 	r.is(Damp, MotorModeDropped)
 }
 

@@ -62,13 +62,6 @@ func (r *rig) walking() *rig {
 	return r
 }
 
-func (r *rig) standing() *rig {
-	r.tick.Torque = true
-	r.run(100)
-	r.none()
-	return r
-}
-
 // once is one period: a state, a tick, a frame.
 func (r *rig) once() Verdict {
 	r.now += period
