@@ -47,11 +47,13 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, &apiError{status: http.StatusUnsupportedMediaType, Code: "media_type",
 			Text: fmt.Sprintf("Content-Encoding is %q, want none", v)}
 	}
+	if inner, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		w = inner.Unwrap() // net/http's own: told of the limit, it lets the client read the reply before it hangs up
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		w.Header().Set("Connection", "close") // what still comes is not read
 		return nil, &apiError{status: http.StatusRequestEntityTooLarge, Code: "too_large",
 			Text: fmt.Sprintf("the body is over %d bytes", bodyLimit)}
 	case err != nil:
@@ -115,7 +117,7 @@ func decodeCommand(body []byte) (v [3]float32, expiresNs int64, err error) {
 		switch {
 		case m.x == nil:
 			return [3]float32{}, 0, missing(m.name)
-		case !finite(float64(*m.x)):
+		case !finite(float64(*m.x)): // the decoder has no such number; motion hangs on it, so once more
 			return [3]float32{}, 0, badRequest(m.name, "is not finite")
 		case *m.x != 0: // so that -0 becomes 0
 			v[i] = *m.x
@@ -196,10 +198,8 @@ func kindName(k jsontext.Kind) string {
 		return "an array"
 	case '{':
 		return "an object"
-	case 'n':
-		return "null"
 	}
-	return "no JSON value"
+	return "null"
 }
 
 func wantName(e *json.SemanticError) string {

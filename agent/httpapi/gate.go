@@ -97,6 +97,15 @@ func (c *gateConn) Close() error {
 	return c.Conn.Close()
 }
 
+// CloseWrite tells the client that nothing more comes; net/http does so before
+// it closes on a client that is still sending.
+func (c *gateConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
 // hold keeps the connection from being closed for a newer one until release.
 func (c *gateConn) hold() {
 	c.gate.mu.Lock()

@@ -296,3 +296,21 @@ func TestClientGone(t *testing.T) {
 		t.Error("the client got a reply")
 	}
 }
+
+// TestReadTimeoutSparesTheCall: the time-out for a request's arrival does not
+// cancel what it asked for.
+func TestReadTimeoutSparesTheCall(t *testing.T) {
+	f := &fakeAgent{block: func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+		if err := ctx.Err(); err != nil {
+			t.Errorf("the call was told %v", err)
+		}
+	}}
+	r := start(t, f, func(c *Config) { c.HeaderTimeout, c.ReadTimeout = 50*time.Millisecond, 50*time.Millisecond })
+	if a := r.do("POST", "/api/v1/mode", `{"mode":"sit"}`); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}

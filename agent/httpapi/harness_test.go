@@ -27,6 +27,7 @@ type fakeAgent struct {
 	block   func(ctx context.Context) // SetMode waits here
 	panics  bool                      // Snapshot panics
 	ticking bool                      // each NowNs moves the clock
+	lag     int                       // so many Snapshots are of the tick before, in mode idle
 }
 
 func (f *fakeAgent) Snapshot(out *control.Snapshot) {
@@ -36,6 +37,11 @@ func (f *fakeAgent) Snapshot(out *control.Snapshot) {
 		panic("fake: snapshot")
 	}
 	*out = f.snap
+	if f.lag > 0 {
+		f.lag--
+		out.NowNs--
+		out.Mode = control.Idle
+	}
 }
 
 func (f *fakeAgent) NowNs() int64 {

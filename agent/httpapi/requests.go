@@ -114,6 +114,8 @@ func (s *Server) held(c *gin.Context, body []byte, do func(context.Context, []by
 		conn.hold()
 		defer conn.release()
 	}
+	// The request is here whole; its read time-out would cancel the call.
+	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithTimeout(c.Request.Context(), s.cfg.CallTimeout)
 	defer cancel()
 	return do(ctx, body)

@@ -340,3 +340,19 @@ func TestBusy(t *testing.T) {
 		}
 	}
 }
+
+// TestReplyShowsTheNewMode: the loop answers a request before it publishes what
+// came of it.
+func TestReplyShowsTheNewMode(t *testing.T) {
+	f := &fakeAgent{lag: 3}
+	r := start(t, f)
+	if a := r.do("POST", "/api/v1/mode", `{"mode":"stand"}`); !strings.Contains(a.body, `"mode":"stand"`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	f.mu.Lock()
+	f.lag = 1000 // a loop that publishes no more does not hold the reply up
+	f.mu.Unlock()
+	if a := r.do("POST", "/api/v1/mode", `{"mode":"sit"}`); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}

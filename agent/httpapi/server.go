@@ -178,7 +178,7 @@ type route struct {
 	method, path string
 	handler      gin.HandlerFunc
 	does         string
-	body         string // an example; "" for GET
+	body         string // an example for a shell, within single quotes; HOST is ours; "" for GET
 }
 
 func (s *Server) table(metrics gin.HandlerFunc) []route {
@@ -187,7 +187,7 @@ func (s *Server) table(metrics gin.HandlerFunc) []route {
 		{"GET", "/api/v1/state", s.state, "everything about the robot, one tick", ""},
 		{"POST", "/api/v1/arm", s.act(s.arm), "begin to send to the robot: a person looks at it first", `{}`},
 		{"POST", "/api/v1/mode", s.act(s.mode), "damp, stand, policy or sit", `{"mode":"stand"}`},
-		{"POST", "/api/v1/command", s.act(s.command), "velocity (m/s, m/s, rad/s) until `expires`, at most 2 s ahead on the clock of /api/v1/state; send 10 a second", `{"vx":0.5,"vy":0,"wz":0,"expires":CLOCK}`},
+		{"POST", "/api/v1/command", s.act(s.command), "velocity (m/s, m/s, rad/s) until `expires`, at most 2 s ahead on the clock of /api/v1/state; send 10 a second", `{"vx":0.5,"vy":0,"wz":0,"expires":'$(curl -s http://HOST/api/v1/state | jq .clock+1)'}`},
 		{"POST", "/api/v1/estop", s.act(s.estop), "settle: sit down, then damp; cut: damp at once", `{"level":"settle"}`},
 		{"GET", "/healthz", s.healthz, "200 while the control loop ticks", ""},
 		{"GET", "/readyz", s.readyz, "200 while armed, with fresh states and no fault", ""},
@@ -201,7 +201,7 @@ func (s *Server) index(c *gin.Context) {
 	for _, r := range s.routes {
 		fmt.Fprintf(&b, "\n%-4s %s: %s\n    curl ", r.method, r.path, r.does)
 		if r.body != "" {
-			fmt.Fprintf(&b, "-H 'Content-Type: application/json' -d '%s' ", r.body)
+			fmt.Fprintf(&b, "-H 'Content-Type: application/json' -d '%s' ", strings.ReplaceAll(r.body, "HOST", c.Request.Host))
 		}
 		fmt.Fprintf(&b, "http://%s%s\n", c.Request.Host, r.path)
 	}
@@ -239,7 +239,7 @@ func (s *Server) recover(c *gin.Context) {
 			fail(c, &apiError{status: http.StatusInternalServerError, Code: "internal", Text: "the server failed; its log has the cause"})
 			return
 		}
-		c.Abort()
+		panic(http.ErrAbortHandler) // half a reply must not look whole
 	}()
 	c.Next()
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 )
@@ -48,6 +51,19 @@ func TestCheckAddr(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.names) || !strings.Contains(err.Error(), test.addr) {
 			t.Errorf("%q: %v, want it to say %q", test.addr, err, test.names)
 		}
+	}
+}
+
+// TestCheckAddrOwnName: this machine's name, where it leads to a network, is refused.
+func TestCheckAddrOwnName(t *testing.T) {
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(context.Background(), "ip", name)
+	loopback := err == nil && !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return !ip.Unmap().IsLoopback() })
+	if got := CheckAddr(name + ":8080"); (got == nil) != loopback {
+		t.Errorf("%s is %v (%v): %v", name, ips, err, got)
 	}
 }
 
@@ -355,6 +371,40 @@ func TestPanicIsAnswered(t *testing.T) {
 	f.mu.Unlock()
 	if a := r.do("GET", "/api/v1/state", ""); a.status != 200 {
 		t.Errorf("afterwards: %d %s", a.status, a.body)
+	}
+}
+
+// TestPanicWithinReply: what was begun is cut off, so that no client takes it for
+// whole, and the server goes on.
+func TestPanicWithinReply(t *testing.T) {
+	r := start(t, &fakeAgent{})
+	r.engine.GET("/begun", func(c *gin.Context) { c.Writer.WriteString("{"); c.Writer.Flush(); panic("test") })
+	r.engine.GET("/abort", func(*gin.Context) { panic(http.ErrAbortHandler) })
+	for _, path := range []string{"/begun", "/abort"} {
+		got := r.raw("GET " + path + " HTTP/1.1\r\nHost: " + r.addr + "\r\n\r\n")
+		if strings.HasSuffix(got, "0\r\n\r\n") || strings.Contains(got, "internal") {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+	if a := r.do("GET", "/healthz", ""); a.status == 0 {
+		t.Error("the server is gone")
+	}
+}
+
+func TestInfoMayBeEmpty(t *testing.T) {
+	s, err := New(DefaultConfig(), &fakeAgent{}, Info{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.port.Store(80)
+	for _, path := range []string{"/", "/api/v1/state", "/metrics"} {
+		w := httptest.NewRecorder()
+		req := httptest.NewRequest("GET", path, nil)
+		req.Host = "127.0.0.1"
+		s.engine.ServeHTTP(w, req)
+		if w.Code != 200 {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
 	}
 }
 

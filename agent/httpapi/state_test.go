@@ -395,3 +395,20 @@ func FuzzState(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkState is the work of one GET /api/v1/state without the socket.
+func BenchmarkState(b *testing.B) {
+	s, err := New(DefaultConfig(), &fakeAgent{snap: walking()}, testInfo)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.port.Store(80)
+	req := httptest.NewRequest("GET", "/api/v1/state", nil)
+	req.Host = "127.0.0.1"
+	b.ReportAllocs()
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		s.engine.ServeHTTP(w, req)
+		b.SetBytes(int64(w.Body.Len()))
+	}
+}
