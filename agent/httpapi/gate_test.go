@@ -297,6 +297,32 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
+// TestStopOutlivesItsClient: a stop is not taken back when its client hangs up.
+func TestStopOutlivesItsClient(t *testing.T) {
+	inside, told := make(chan context.Context), make(chan struct{})
+	f := &fakeAgent{blockEStop: func(ctx context.Context) { inside <- ctx; <-told }}
+	r := start(t, f)
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(c, postHead(r.addr, "/api/v1/estop", 15)+`{"level":"cut"}`)
+	ctx := <-inside
+	c.Close()
+	time.Sleep(50 * time.Millisecond) // the server notices
+	if err := ctx.Err(); err != nil {
+		t.Errorf("the stop was told %v", err)
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		t.Error("the stop has no bound")
+	}
+	close(told)
+	r.stop() // its handler has ended
+	if got := f.taken(); got != "estop cut=true" {
+		t.Errorf("asked %q", got)
+	}
+}
+
 // TestReadTimeoutSparesTheCall: the time-out for a request's arrival does not
 // cancel what it asked for.
 func TestReadTimeoutSparesTheCall(t *testing.T) {

@@ -20,14 +20,16 @@ import (
 // fakeAgent stands in for control.Loop: it records what is asked and answers
 // what the test says. Its clock is the test's.
 type fakeAgent struct {
-	mu      sync.Mutex
-	snap    control.Snapshot
-	calls   []string
-	err     error                     // what every request is answered
-	block   func(ctx context.Context) // SetMode waits here
-	panics  bool                      // Snapshot panics
-	ticking bool                      // each NowNs moves the clock
-	lag     int                       // so many Snapshots are of the tick before, in mode idle
+	mu    sync.Mutex
+	snap  control.Snapshot
+	calls []string
+	err   error                     // what every request is answered
+	block func(ctx context.Context) // SetMode waits here
+
+	blockEStop func(ctx context.Context)
+	panics     bool // Snapshot panics
+	ticking    bool // each NowNs moves the clock
+	lag        int  // so many Snapshots are of the tick before, in mode idle
 }
 
 func (f *fakeAgent) Snapshot(out *control.Snapshot) {
@@ -73,7 +75,12 @@ func (f *fakeAgent) SetMode(ctx context.Context, m control.Mode) error {
 	return err
 }
 
-func (f *fakeAgent) EStop(_ context.Context, cut bool) error { return f.called("estop cut=%t", cut) }
+func (f *fakeAgent) EStop(ctx context.Context, cut bool) error {
+	if f.blockEStop != nil {
+		f.blockEStop(ctx)
+	}
+	return f.called("estop cut=%t", cut)
+}
 
 func (f *fakeAgent) Command(v [3]float32, expiresNs int64) error {
 	return f.called("command %g %g %g until %d", v[0], v[1], v[2], expiresNs)

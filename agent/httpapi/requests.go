@@ -167,5 +167,8 @@ func (s *Server) estop(ctx context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
+	// A stop that has come is carried out, though its client hung up meanwhile.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.CallTimeout)
+	defer cancel()
 	return s.agent.EStop(ctx, cut)
 }
