@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/link"
+	"github.com/openclaw-rl/openclaw/agent/safety"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+)
+
+// journal tells people on standard error, and a file in JSON lines, what the
+// loop did. It looks at snapshots; the loop does not know it.
+type journal struct {
+	log  *slog.Logger // both
+	file *slog.Logger // the file alone; nil without one
+	f    *os.File
+	buf  *bufio.Writer
+}
+
+func openJournal(stderr io.Writer, name string) (*journal, error) {
+	text := slog.NewTextHandler(stderr, nil)
+	j := &journal{log: slog.New(text)}
+	if name == "" {
+		return j, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	j.f, j.buf = f, bufio.NewWriter(f)
+	lines := slog.NewJSONHandler(&flusher{j.buf}, nil)
+	j.file = slog.New(lines)
+	j.log = slog.New(slog.NewMultiHandler(text, lines))
+	return j, nil
+}
+
+// flusher writes through, so that a killed agent leaves its last lines.
+type flusher struct{ b *bufio.Writer }
+
+func (f *flusher) Write(p []byte) (int, error) {
+	n, err := f.b.Write(p)
+	if e := f.b.Flush(); err == nil {
+		err = e
+	}
+	return n, err
+}
+
+func (j *journal) close() {
+	if j.f != nil {
+		_ = j.buf.Flush()
+		_ = j.f.Close()
+	}
+}
+
+// watch looks 50 times a second until the loop ends; ten times a second the
+// file gets a line of figures.
+func (j *journal) watch(loop *control.Loop) {
+	var s, old control.Snapshot
+	loop.Snapshot(&old)
+	every := time.NewTicker(20 * time.Millisecond)
+	defer every.Stop()
+	for n := 0; ; n++ {
+		over := false
+		select {
+		case <-every.C:
+		case <-loop.Ended():
+			over = true
+		}
+		loop.Snapshot(&s)
+		j.changes(&old, &s)
+		if j.file != nil && n%5 == 0 {
+			j.sample(&s)
+		}
+		old = s
+		if over {
+			return
+		}
+	}
+}
+
+func (j *journal) changes(old, s *control.Snapshot) {
+	t := slog.Float64("clock", float64(s.NowNs)/1e9)
+	if s.Mode != old.Mode || s.Phase != old.Phase {
+		j.log.Info("mode", t, "mode", s.Mode.String(), "phase", s.Phase.String())
+	}
+	if v := &s.Verdict; v.Severity != old.Verdict.Severity || v.Fault != old.Verdict.Fault {
+		if v.Severity == safety.None {
+			j.log.Info("cleared", t)
+		} else {
+			args := []any{t, "fault", v.Fault.String(), "does", v.Severity.String()}
+			if v.Joint >= 0 {
+				args = append(args, "joint", go1.JointNames[v.Joint])
+			}
+			j.log.Error("safety", append(args, "means", safety.Faults[v.Fault].Means, "remedy", safety.Faults[v.Fault].Remedy)...)
+		}
+	}
+	if j.file == nil {
+		return
+	}
+	for f := range safety.Faults {
+		if was, is := old.Verdict.Warnings>>f&1, s.Verdict.Warnings>>f&1; was != is {
+			j.file.Log(context.Background(), slog.LevelWarn, "warning", t, "fault", safety.Fault(f).String(), "on", is == 1)
+		}
+	}
+}
+
+func (j *journal) sample(s *control.Snapshot) {
+	j.file.Info("sample", "clock", float64(s.NowNs)/1e9, "mode", s.Mode.String(), "phase", s.Phase.String(),
+		"tick", s.State.Tick, "velocity", s.Velocity, "command", s.Command, "source", s.Source.String(),
+		"tilt", null(s.TiltRad), "state_age_ms", float64(s.StateAgeNs)/1e6, "end_to_end_ms", float64(s.EndToEndNs)/1e6,
+		"sent", s.Stats.Sent, "missed", s.Stats.Missed, "clamped", s.Limited.Clamped, "capped", s.Limited.Capped)
+}
+
+// null is what JSON says of a number that is none.
+func null(x float64) any {
+	if x-x != 0 {
+		return nil
+	}
+	return x
+}
+
+// linkCounters names the link's counters for /state and /metrics.
+func linkCounters(u *link.UDP) map[string]uint64 {
+	c := u.Counters()
+	m := map[string]uint64{
+		"received": c.Received, "accepted": c.Accepted, "foreign": c.Foreign, "truncated": c.Truncated,
+		"overflowed": c.Overflowed, "sent": c.Sent, "send_errors": c.SendErrors,
+		"port_refused": c.Refused, "unreachable": c.Unreachable,
+	}
+	for i, n := range c.Rejected {
+		m["rejected_"+wire.Reject(i).String()] = n
+	}
+	return m
+}

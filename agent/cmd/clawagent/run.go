@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/estimate"
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/httpapi"
+	"github.com/openclaw-rl/openclaw/agent/link"
+	"github.com/openclaw-rl/openclaw/agent/rollout"
+	"github.com/openclaw-rl/openclaw/onnx/contract"
+	"github.com/openclaw-rl/openclaw/onnx/session"
+)
+
+// heapBytes is where the garbage collector begins to work; below it stays out
+// of the loop's way. The agent holds about 10 MB.
+const heapBytes = 40 << 20
+
+func newRun(loader *cli.Loader[config]) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the agent beside a robot",
+		Long: `run talks to one Go1 and serves HTTP on this machine until it is stopped.
+
+It sends nothing until a person arms it (POST /api/v1/arm, or --arm), and then
+damping frames only, until it is told to stand: a Go1 that stands under its own
+sport mode goes limp at the first foreign low-level frame.
+
+The first Ctrl-C (or SIGTERM) sits the robot down, the second damps it at once;
+either way damping is sent for half a second before the program ends. L2+B on
+the hand remote damps at any time. With the cable out or this computer dead, no
+software here can stop the robot.`,
+		Example: `  clawagent run --robot udp://192.168.123.10:8007 --policy student.onnx
+  clawagent run --robot udp://127.0.0.1:8007 --policy student.onnx --http 127.0.0.1:8080
+  curl -X POST -H 'Content-Type: application/json' -d '{}' http://127.0.0.1:8080/api/v1/arm
+  curl -X POST -H 'Content-Type: application/json' -d '{"mode":"stand"}' http://127.0.0.1:8080/api/v1/mode`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loader.Load()
+			if err != nil {
+				return err
+			}
+			return run(cmd, &cfg, asJSON)
+		},
+	}
+	f := cmd.Flags()
+	loader.AddFlags(f)
+	for flag, key := range map[string]string{
+		"robot": "robot", "high": "high", "local": "local", "policy": "policy", "http": "http", "arm": "arm",
+		"log": "log", "unproven": "unproven", "no-remote": "safety.without_remote", "lockstep": "control.lockstep",
+	} {
+		loader.AddKeyFlag(f, flag, key)
+	}
+	f.BoolVar(&asJSON, "json", false, "print one JSON line when ready and one at the end")
+	return cmd
+}
+
+// policyFile is a loaded policy with its session.
+type policyFile struct {
+	file    *contract.File
+	session *session.Policy
+	gate    func(*go1.Reading) error
+}
+
+func openPolicy(cfg *config) (*policyFile, error) {
+	file, err := contract.Load(cfg.Policy)
+	if err != nil {
+		return nil, err
+	}
+	spec := &file.Contract.Spec
+	if err := go1.Fit(spec, go1.Sensing{LinVel: true}); err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Policy, err)
+	}
+	s, err := session.Open(file, session.Options{})
+	if errors.Is(err, session.ErrNoLibrary) {
+		return nil, cli.NotAvailable(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	observer, err := go1.NewObserver(spec, "policy", 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex // two requests may ask at once
+	obs := make([]float32, observer.Dim())
+	gate := func(r *go1.Reading) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if !file.Contract.Proven() && cfg.Unproven {
+			return nil
+		}
+		observer.Reset(0)
+		observer.Observe(0, r, obs)
+		if z, term := file.Contract.Z(obs); !(z <= cfg.Control.ObservationLimitZ) {
+			return fmt.Errorf("the policy is not proven to fit: standing, its observation %s is %.1f standard deviations from its training mean, want at most %.1f",
+				term, z, cfg.Control.ObservationLimitZ)
+		}
+		return nil
+	}
+	return &policyFile{file: file, session: s, gate: gate}, nil
+}
+
+func run(cmd *cobra.Command, cfg *config, asJSON bool) error {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(heapBytes)
+	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2) + 1) // the loop's thread keeps one to itself
+
+	journal, err := openJournal(cmd.ErrOrStderr(), cfg.Log)
+	if err != nil {
+		return err
+	}
+	defer journal.close()
+
+	unlock, err := lockRobot(cfg.low())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	udp, err := cfg.dial()
+	if err != nil {
+		return err
+	}
+	defer udp.Close()
+
+	parts := control.Parts{
+		Link: udp, Safety: cfg.Safety, Estimate: estimate.DefaultConfig(),
+		SportOff: func(ctx context.Context) error { return sportOff(ctx, cfg, journal.log) },
+	}
+	info := httpapi.Info{Robot: go1.Robot, LinkCounters: func() map[string]uint64 { return linkCounters(udp) }}
+	build := cli.ReadBuild("clawagent")
+	info.Version, info.Commit = build.Version, build.Commit
+
+	var policy *policyFile
+	if cfg.Policy != "" {
+		if policy, err = openPolicy(cfg); err != nil {
+			return err
+		}
+		defer policy.session.Close()
+		parts.Spec, parts.Gate = &policy.file.Contract.Spec, policy.gate
+		info.PolicyName, info.PolicySHA256 = policy.file.Contract.Name, policy.file.SHA256
+		info.ContractSource = string(policy.file.Source)
+		info.CommandRange = policy.file.Contract.Command
+		if !policy.file.Contract.Proven() {
+			journal.log.Warn("policy not proven: its contract lacks the mean and std of its observations", "allowed", cfg.Unproven)
+		}
+	}
+	var realtime atomic.Value
+	realtime.Store("")
+	info.Realtime = func() string { return realtime.Load().(string) }
+	parts.Started = func() error {
+		how := control.Realtime(&cfg.Control)
+		realtime.Store(how)
+		return nil
+	}
+
+	loop, err := control.New(cfg.Control, parts)
+	if err != nil {
+		return err
+	}
+	server, err := httpapi.New(httpapi.DefaultConfig(), loop, info)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", cfg.HTTP)
+	if err != nil {
+		return fmt.Errorf("http: %w", err)
+	}
+
+	sit, damp, release := cli.StopStages(cmd.Context())
+	defer release()
+	var others sync.WaitGroup
+	background, cancel := context.WithCancel(context.WithoutCancel(cmd.Context()))
+	stopOthers := func() { cancel(); others.Wait() }
+	defer stopOthers()
+
+	loopDone := make(chan error, 1)
+	others.Go(func() {
+		if err := server.Serve(background, listener); err != nil {
+			journal.log.Error("HTTP server ended; the robot goes on, its remote and Ctrl-C still stop it", "err", err)
+		}
+	})
+	if policy != nil {
+		env, err := loop.Env()
+		if err != nil {
+			return err
+		}
+		others.Go(func() { drive(background, env, policy.session, journal.log) })
+	}
+	go func() { loopDone <- loop.Run(background) }()
+	others.Go(func() { journal.watch(loop) })
+	go func() {
+		select {
+		case <-sit.Done():
+			journal.log.Info("stopping: sitting down first; once more damps at once", "why", context.Cause(sit))
+			loop.Stop()
+		case <-loop.Ended():
+			return
+		}
+		select {
+		case <-damp.Done():
+			loop.Stop()
+		case <-loop.Ended():
+		}
+	}()
+	ready(cmd.OutOrStdout(), asJSON, cfg, listener, &info)
+	if cfg.Arm {
+		others.Go(func() {
+			if err := loop.Arm(background); err != nil {
+				journal.log.Error("not armed", "err", err)
+			}
+		})
+	}
+
+	err = <-loopDone
+	release()
+	stopOthers()
+	return finish(cmd.OutOrStdout(), asJSON, loop, udp, err)
+}
+
+// drive is the policy's thread. A policy that fails gives no more targets, which
+// the judge turns into a hold; an operator may ask for it again.
+func drive(ctx context.Context, env rollout.Env, p rollout.Policy, log *slog.Logger) {
+	for ctx.Err() == nil {
+		switch err := rollout.Run(ctx, []rollout.Env{env}, p, nil); {
+		case errors.Is(err, rollout.ErrClosed):
+			return
+		case err != nil:
+			log.Error("policy failed", "err", err)
+		}
+	}
+}
+
+func ready(w io.Writer, asJSON bool, cfg *config, l net.Listener, info *httpapi.Info) {
+	if asJSON {
+		_ = cli.PrintJSON(w, map[string]any{"ready": true, "http": l.Addr().String(), "robot": cfg.low().String(),
+			"policy": info.PolicyName, "policy_sha256": info.PolicySHA256, "pid": os.Getpid()})
+		return
+	}
+	fmt.Fprintf(w, "clawagent: robot %s, http://%s, ", cfg.low(), l.Addr())
+	if info.PolicyName == "" {
+		fmt.Fprintln(w, "no policy (it stands and sits; --policy FILE makes it walk)")
+	} else {
+		fmt.Fprintf(w, "policy %s (contract: %s)\n", info.PolicyName, info.ContractSource)
+	}
+	if cfg.Safety.WithoutRemote {
+		fmt.Fprintln(w, "clawagent: WITHOUT the hand remote: its stop button is not there")
+	}
+}
+
+// finish prints what the loop did.
+func finish(w io.Writer, asJSON bool, loop *control.Loop, udp *link.UDP, err error) error {
+	var s control.Snapshot
+	loop.Snapshot(&s)
+	n := udp.Counters()
+	sum := map[string]any{
+		"frames": s.Stats.Sent, "ticks": s.Stats.Ticks, "missed": s.Stats.Missed, "states": s.Stats.States,
+		"guard_trips": s.Stats.Trips, "send_errors": s.Stats.SendErrors,
+		"rejected": n.RejectedTotal(), "foreign": n.Foreign,
+		"policy_steps": s.Stats.Policy, "policy_late": s.Stats.LatePolicy,
+		"loop_p50_us": us(s.Stats.Lateness.Quantile(0.5)), "loop_p99_us": us(s.Stats.Lateness.Quantile(0.99)),
+		"loop_p999_us": us(s.Stats.Lateness.Quantile(0.999)), "loop_max_us": us(s.Stats.Lateness.MaxNs),
+		"rx_to_tx_p50_us": us(s.Stats.RxToTx.Quantile(0.5)), "rx_to_tx_p99_us": us(s.Stats.RxToTx.Quantile(0.99)),
+		"policy_p50_us": us(s.Stats.PolicyStep.Quantile(0.5)), "policy_p99_us": us(s.Stats.PolicyStep.Quantile(0.99)),
+		"fault": s.Verdict.Fault.String(), "mode": s.Mode.String(),
+	}
+	if asJSON {
+		_ = cli.PrintJSON(w, sum)
+	} else {
+		fmt.Fprintf(w, "clawagent: %d frames, %d ticks missed, loop late p50 %.1f p99 %.1f us, state to frame p50 %.1f us\n",
+			s.Stats.Sent, s.Stats.Missed, sum["loop_p50_us"], sum["loop_p99_us"], sum["rx_to_tx_p50_us"])
+	}
+	return err
+}
+
+func us(ns int64) float64 { return float64(ns) / 1e3 }
+
+// sportOff shows that the maker's own controller does not hold the robot.
+func sportOff(ctx context.Context, cfg *config, log *slog.Logger) error {
+	r, err := link.ProbeSport(ctx, cfg.high(), time.Second)
+	switch {
+	case err != nil:
+		return fmt.Errorf("sport mode could not be looked for: %w", err)
+	case r.Result == link.SportOn:
+		return fmt.Errorf("sport mode is on (mode %d): it would fall limp at the first frame. %s", r.Mode, link.LowLevelHelp)
+	case r.Result == link.SportUnclear:
+		return fmt.Errorf("something answers at %s, but not as a Go1 does: %s", cfg.high(), r.LastReject)
+	}
+	log.Info("sport mode is off", "high", cfg.high().String(), "how", r.Result.String())
+	return nil
+}
