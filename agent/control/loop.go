@@ -55,7 +55,9 @@ type Loop struct {
 	actions   *go1.ActionMap
 	ranges    rollout.Command
 	hasPolicy bool
-	home      [go1.Joints]float32
+	// needsVelocity: the policy observes the body's velocity, which is estimated.
+	needsVelocity bool
+	home          [go1.Joints]float32
 
 	// Shared with other goroutines.
 	nowNs     atomic.Int64
@@ -151,6 +153,9 @@ func New(cfg Config, parts Parts) (*Loop, error) {
 		}
 		l.actions, l.hasPolicy, l.home = m, true, m.Home
 		l.ranges = parts.Spec.Command
+		for _, t := range parts.Spec.Group("policy").Terms {
+			l.needsVelocity = l.needsVelocity || t.Name == "base_lin_vel"
+		}
 		l.policyTicks = parts.Spec.PolicyPeriodNs / PeriodNs
 	}
 	l.cmd.Init()
@@ -268,7 +273,9 @@ func (l *Loop) receive(now int64) (got bool) {
 		if l.cfg.Lockstep {
 			arrived = now
 		}
-		l.judge.State(arrived, &l.rx)
+		if !l.judge.State(arrived, &l.rx) {
+			continue // repeated or overtaken: not the present
+		}
 		l.estimate(arrived)
 		l.state = l.rx
 		l.have, got = true, true

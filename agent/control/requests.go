@@ -194,6 +194,8 @@ func (l *Loop) apply(now int64, r *request) Reason {
 			return NoPolicy
 		case !l.parts.Safety.WithoutRemote && !l.judge.RemotePresent(now):
 			return NoRemote
+		case l.needsVelocity && !l.filter.Healthy():
+			return VelocityUnsure
 		}
 		l.setMode(now, Policy, PhaseBlend)
 	}

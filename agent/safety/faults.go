@@ -57,7 +57,8 @@ const (
 	OperatorSettle    Fault = 25
 	OperatorCut       Fault = 26
 	LinkLost          Fault = 27
-	faultCount              = 28
+	RobotRestarted    Fault = 28
+	faultCount              = 29
 )
 
 // Info describes a fault for people.
@@ -181,6 +182,10 @@ var Faults = [faultCount]Info{
 		"damp, and the link is opened again",
 		"The operating system refused to send or receive.",
 		"Check cable, address and route with `clawagent doctor`."},
+	{RobotRestarted, "robot_restarted", "The robot started anew",
+		"its clock goes back by a second or more: damp",
+		"The robot's main board was restarted while it was driven.",
+		"Look at the battery and at what made it restart; then damp and stand again."},
 }
 
 func (f Fault) String() string {

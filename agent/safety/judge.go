@@ -25,6 +25,9 @@ const (
 	// gains, no joint such a speed (the maker's VelStopF is 16000), and a torque
 	// of 128 N*m wraps on the wire.
 	maxKp, maxKd, maxDq, maxTau = 200, 20, 100, 127
+	// restartMs is how far back the robot's clock must go to be a new start, and
+	// not a state overtaken on its way.
+	restartMs = 1000
 	// frames that the motors may be answering.
 	sentFrames = 5
 	// warnHoldNs keeps a counted event visible.
@@ -152,21 +155,26 @@ func (j *Judge) RemotePresent(nowNs int64) bool {
 // BatteryTooLow says whether standing up is refused for the battery.
 func (j *Judge) BatteryTooLow() bool { return j.battery && int(j.soc) <= j.cfg.BatterySitPct }
 
-// State judges one accepted state; call it for each, in order of arrival.
-func (j *Judge) State(arrivedNs int64, s *wire.LowState) {
+// State judges one accepted state; call it for each, in order of arrival. It
+// reports whether the state is news: one with the tick of the state before, or
+// an earlier one that was overtaken on its way, says nothing of the present and
+// is not judged, but for the remote's stop.
+func (j *Judge) State(arrivedNs int64, s *wire.LowState) bool {
 	if !j.have {
 		j.have, j.firstNs = true, arrivedNs
 		j.remoteNs, j.lastTick = 0, s.Tick-1
 	}
-	if j.keepTime(arrivedNs, s.Tick) {
-		j.freshNs = arrivedNs
-	}
 	j.arrivedNs = arrivedNs
+	j.remoteStop(arrivedNs, s)
+	if !j.keepTime(arrivedNs, s.Tick) {
+		return false
+	}
+	j.freshNs = arrivedNs
 
 	// Conditions seen in states are shown until a state without them arrives.
 	j.v.Warnings &^= 1<<StateNotFinite | 1<<QuaternionBad | 1<<Tilt | 1<<JointSpeed | 1<<Power |
 		1<<MotorHot | 1<<MotorOverheatMode | 1<<MotorTempUnknown | 1<<BatteryLow | 1<<BatteryUnknown |
-		1<<MotorModeDropped | 1<<AnotherSender | 1<<RemoteStop
+		1<<MotorModeDropped | 1<<AnotherSender | 1<<RemoteStop | 1<<RobotRestarted
 	j.v.HalveCommands = false
 
 	j.body(arrivedNs, s)
@@ -176,16 +184,23 @@ func (j *Judge) State(arrivedNs int64, s *wire.LowState) {
 	j.charge(arrivedNs, s)
 	j.sender(arrivedNs, s)
 	j.remote(arrivedNs, s)
+	return true
 }
 
-// keepTime says whether the robot's clock moved and learns the way's delay.
+// keepTime says whether the robot's clock moved on and learns the way's delay.
+// A clock that has gone far back is a robot that started anew: what its legs do
+// then is not what we told them.
 func (j *Judge) keepTime(arrivedNs int64, tick uint32) bool {
-	if tick == j.lastTick {
+	moved := int32(tick - j.lastTick)
+	if moved <= 0 && moved > -restartMs {
 		return false
 	}
 	off := float64(arrivedNs) - float64(tick)*1e6
 	slack := float64(arrivedNs-j.freshNs) * clockSlack
-	if j.freshNs == 0 || int32(tick-j.lastTick) < 0 || off < j.offsetNs+slack {
+	if moved <= -restartMs {
+		j.act(arrivedNs, Damp, RobotRestarted, -1)
+	}
+	if j.freshNs == 0 || moved < 0 || off < j.offsetNs+slack {
 		j.offsetNs = off // first, restarted, or the fastest yet
 	} else {
 		j.offsetNs += slack
@@ -388,12 +403,18 @@ func (j *Judge) sender(now int64, s *wire.LowState) {
 func (j *Judge) remote(now int64, s *wire.LowState) {
 	var r wire.Remote
 	wire.DecodeRemote(&s.Remote, &r)
-	if !r.Present() {
-		return
+	if r.Present() {
+		j.remoteNs = now
 	}
-	j.remoteNs = now
-	if r.Buttons&(wire.ButtonL2|wire.ButtonB) == wire.ButtonL2|wire.ButtonB {
-		j.Raise(now, Cut, RemoteStop, -1) // in every mode, without asking anybody
+}
+
+// remoteStop cuts on L2+B in every mode, without asking anybody, and whatever
+// the head bytes say: those of a real remote are not published.
+func (j *Judge) remoteStop(now int64, s *wire.LowState) {
+	var r wire.Remote
+	wire.DecodeRemote(&s.Remote, &r)
+	if r.Pressed(wire.ButtonL2 | wire.ButtonB) {
+		j.Raise(now, Cut, RemoteStop, -1)
 	}
 }
 

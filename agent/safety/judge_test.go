@@ -64,9 +64,53 @@ func TestTickStuck(t *testing.T) {
 
 func TestRobotRestart(t *testing.T) {
 	r := newRig(t).walking()
-	r.s.Tick = 10 // its clock begins again: that is a state like any other
+	r.s.Tick -= 1000
+	r.once() // its clock is back by 998 ms: overtaken, not restarted
+	r.none()
+	r.run(18)
+	r.none()
+	r.once() // and if it stays there, it is stuck
+	r.is(Damp, TickStuck)
+
+	r = newRig(t).walking()
+	r.s.Tick -= 1002
+	r.once()
+	r.is(Damp, RobotRestarted)
+
+	r = newRig(t) // lying, that is no matter
+	r.run(100)
+	r.s.Tick = 10
 	r.seconds(1)
 	r.none()
+	r.warns(RobotRestarted, false)
+	r.tick.Torque = true
+	r.seconds(1)
+	r.none()
+	r.warns(EndToEndAge, false)
+}
+
+// A state that was overtaken, or comes twice, is not taken for the present.
+func TestOvertakenState(t *testing.T) {
+	r := newRig(t).walking()
+	old := r.s
+	r.run(3)
+	old.Motor[3].TauEst = float32(math.NaN())
+	for range 100 {
+		r.once()
+		if r.j.State(r.now, &old) {
+			t.Fatal("an overtaken state is news")
+		}
+		again := r.s
+		again.IMU.Quaternion = [4]float32{}
+		if r.j.State(r.now, &again) {
+			t.Fatal("the same tick again is news")
+		}
+	}
+	r.none()
+	again := r.s
+	copy(again.Remote[:], wire.AppendRemote(nil, &wire.Remote{Buttons: wire.ButtonL2 | wire.ButtonB}))
+	r.j.State(r.now, &again)
+	r.is(Cut, RemoteStop) // a stop counts wherever it comes from, with any head
 }
 
 func TestNotFinite(t *testing.T) {
