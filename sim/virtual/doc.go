@@ -43,7 +43,7 @@
 //	fall     cause (trunk, thigh, tilt); once until it stands again; falls: count
 //	limp     the motors let go: cause
 //	stall    stall_ms: this process was held up that long; dropped_ms: physics that was not made up for
-//	physics  error: the step was not made
+//	error    error: a step that physics did not make, or something else that was refused
 //	summary  last record, see Summary
 //
 // A torque frame is one in which any of motors 0..11 has mode 0x0A and (Kp > 0, or tau != 0, or Kd > 0 and dq* != 0). Damping: all 12

@@ -105,7 +105,7 @@ func (r *referee) falling(cmd *mujoco.MotorCmd, torque bool) (event, cause strin
 
 func (r *referee) standing(st *mujoco.State, torque bool, t, dt float64) (event string) {
 	up := st.Pos[2] > standHeight && r.tilt < standTilt
-	if up && torque && r.speed < stillSpeed {
+	if up && torque && r.speed < stillSpeed && math.Abs(st.LinVelWorld[2]) < stillSpeed/3 {
 		r.still += dt
 	} else {
 		r.still = 0

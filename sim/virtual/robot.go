@@ -200,6 +200,7 @@ func (r *Robot) bind() (err error) {
 			return nil
 		}
 		if err = r.openHigh(); err == nil {
+			r.highA = r.high.addr
 			return nil
 		}
 		r.low.close()
@@ -218,7 +219,7 @@ func (r *Robot) openHigh() error {
 	if err != nil {
 		return fmt.Errorf("sport mode: %w", err)
 	}
-	r.high, r.highA = s, s.addr
+	r.high = s
 	return nil
 }
 
@@ -410,7 +411,7 @@ func (r *Robot) advance() {
 		r.badRun++
 		r.n.physics++
 		if r.badRun == 1 {
-			r.begin("physics").text("error", err.Error()).end()
+			r.check(err)
 		}
 	} else {
 		r.badRun = 0

@@ -98,10 +98,10 @@ func (r *Robot) finish(e *effect) {
 	r.begin("fault").text("kind", e.k.name).flag("on", false).text("fault", e.f.String()).count("id", int64(e.id)).end()
 }
 
-// check logs what physics refused.
+// check logs what physics or the system refused.
 func (r *Robot) check(err error) {
 	if err != nil {
-		r.begin("physics").text("error", err.Error()).end()
+		r.begin("error").text("error", err.Error()).end()
 	}
 }
 

@@ -140,7 +140,7 @@ func (r *Robot) answer(to netip.AddrPort) {
 	}
 	frame, err := wire.AppendLowState(r.frame[:0], &s, wire.FormFor(s.LevelFlag))
 	if err != nil { // torque and cells are kept in range where they are made
-		r.begin("physics").text("error", err.Error()).end()
+		r.check(err)
 		return
 	}
 	r.frame = frame
