@@ -1,0 +1,199 @@
+package task
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/openclaw-rl/openclaw/agent/go1"
+)
+
+func TestFixedCommandStays(t *testing.T) {
+	c := NewCommander(Fixed(1, -0.5, 0.25), 1, 0)
+	c.Reset()
+	for range 1000 {
+		if c.Now != [3]float32{1, -0.5, 0.25} {
+			t.Fatalf("command %v", c.Now)
+		}
+		c.Advance(0.02)
+	}
+}
+
+func TestCommandsAreDrawnInRangeAndKeptForTheirTime(t *testing.T) {
+	cfg := Commands{Min: [3]float32{-1, -0.5, 0}, Max: [3]float32{1, 0.5, 0.1}, EverySeconds: [2]float64{0.1, 0.2}, ZeroShare: 0.25}
+	c := NewCommander(cfg, 5, 3)
+	c.Reset()
+	const steps, dt = 200_000, 0.02
+	zeros, draws, age := 0, 1, 0
+	var sum [3]float64
+	was := c.Now
+	for range steps {
+		c.Advance(dt)
+		age++
+		if c.Now == was { // two zero commands in a row look like one
+			continue
+		}
+		draws++
+		if age < 5 || age > 10 && was != [3]float32{} {
+			t.Fatalf("%v lasted %d steps, want 5..10", was, age)
+		}
+		age, was = 0, c.Now
+		if c.Now == [3]float32{} {
+			zeros++
+			continue
+		}
+		for i, x := range c.Now {
+			if x < cfg.Min[i] || x > cfg.Max[i] {
+				t.Fatalf("command %v", c.Now)
+			}
+			sum[i] += float64(x)
+		}
+	}
+	n := float64(draws - zeros)
+	if math.Abs(sum[0]/n) > 0.02 || math.Abs(sum[1]/n) > 0.01 || math.Abs(sum[2]/n-0.05) > 0.001 {
+		t.Errorf("means %v, want the middles of the ranges", [3]float64{sum[0] / n, sum[1] / n, sum[2] / n})
+	}
+	// Zeros in a row count once: of the others, a share z follows a change.
+	if share := float64(zeros) / float64(draws); math.Abs(share-0.2) > 0.02 {
+		t.Errorf("%v of the changes are to zero, want 0.25*0.75/(1-0.25*0.25) = 0.2", share)
+	}
+}
+
+// A whole number of steps is that many, whatever rounding does to sums of 0.02.
+func TestCommandLastsWholeSteps(t *testing.T) {
+	c := NewCommander(Commands{Min: [3]float32{-1}, Max: [3]float32{1}, EverySeconds: [2]float64{1, 1}}, 1, 0)
+	c.Reset()
+	for n := range 20 {
+		was := c.Now
+		for step := range 49 {
+			if c.Advance(0.02); c.Now != was {
+				t.Fatalf("command %d changed after %d steps", n, step+1)
+			}
+		}
+		if c.Advance(0.02); c.Now == was {
+			t.Fatalf("command %d is older than 50 steps", n)
+		}
+	}
+}
+
+func TestCommandsDependOnSeedAndRow(t *testing.T) {
+	draw := func(seed uint64, row int) [3]float32 {
+		c := NewCommander(Commands{Min: [3]float32{-1, -1, -1}, Max: [3]float32{1, 1, 1}}, seed, row)
+		c.Reset()
+		return c.Now
+	}
+	seen := map[[3]float32]bool{}
+	for seed := range uint64(30) {
+		for row := range 30 {
+			if draw(seed, row) != draw(seed, row) {
+				t.Fatal("not repeatable")
+			}
+			seen[draw(seed, row)] = true
+		}
+	}
+	if len(seen) != 900 {
+		t.Errorf("900 pairs of seed and row give %d commands", len(seen))
+	}
+	if Stream(1, 0, StreamStart).Uint64() == Stream(1, 0, StreamFault).Uint64() {
+		t.Error("two purposes share a stream")
+	}
+}
+
+func TestCommandsRefuse(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		says string
+		bad  Commands
+	}{
+		{"command vx", Fixed(float32(nan), 0, 0)},
+		{"command wz", Fixed(0, 0, float32(math.Inf(1)))},
+		{"command vy: 1..-1", Commands{Min: [3]float32{0, 1}, Max: [3]float32{0, -1}}},
+		{"every 2..1 s", Commands{EverySeconds: [2]float64{2, 1}}},
+		{"every 0..1 s", Commands{EverySeconds: [2]float64{0, 1}}},
+		{"every NaN", Commands{EverySeconds: [2]float64{nan, 1}}},
+		{"every 1..+Inf", Commands{EverySeconds: [2]float64{1, math.Inf(1)}}},
+		{"1.5 zeros", Commands{ZeroShare: 1.5}},
+		{"NaN zeros", Commands{ZeroShare: nan}},
+	} {
+		if err := c.bad.Check(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("error %v, want %q", err, c.says)
+		}
+	}
+}
+
+func TestFalls(t *testing.T) {
+	standing := Moment{Height: 0.28, GravityZ: -1, Knees: [4]float64{0.13, 0.13, 0.13, 0.13}}
+	f := DefaultFalls()
+	for _, c := range []struct {
+		name string
+		fell bool
+		edit func(*Moment)
+	}{
+		{"standing", false, func(*Moment) {}},
+		{"crouching", false, func(m *Moment) { m.Height = 0.151 }},
+		{"too low", true, func(m *Moment) { m.Height = 0.149 }},
+		{"tilted by 59 degrees", false, func(m *Moment) { m.GravityZ = -math.Cos(59 * math.Pi / 180) }},
+		{"tilted by 61 degrees", true, func(m *Moment) { m.GravityZ = -math.Cos(61 * math.Pi / 180) }},
+		{"on its back", true, func(m *Moment) { m.GravityZ = 1 }},
+		{"gravity a little longer than 1", false, func(m *Moment) { m.GravityZ = -1.0000001 }},
+		{"a knee low", false, func(m *Moment) { m.Knees[2] = 0.021 }},
+		{"a knee on the floor", true, func(m *Moment) { m.Knees[3] = 0.019 }},
+	} {
+		m := standing
+		c.edit(&m)
+		if got := f.Fell(&m); got != c.fell {
+			t.Errorf("%s: fell %v", c.name, got)
+		}
+	}
+	if err := f.Check(); err != nil {
+		t.Error(err)
+	}
+	for says, bad := range map[string]Falls{
+		"trunk": {MinHeight: math.NaN(), MaxTilt: 1}, "tilt": {MaxTilt: 0}, "knee": {MaxTilt: 1, MinKnee: 1},
+	} {
+		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+}
+
+func TestTrack(t *testing.T) {
+	names := MetricNames()
+	if len(names) != metrics {
+		t.Fatalf("%d names for %d metrics", len(names), metrics)
+	}
+	out := make([]float32, metrics)
+	m := Moment{Velocity: [3]float64{1.3, -0.4, 9}, YawRate: 0.5, Height: 0.28}
+	reward := Track(&m, &[3]float32{1, 0, 1}, out)
+	for at, want := range map[int]float64{Vx: 1.3, Vy: -0.4, Wz: 0.5, VelErr: 0.5, YawErr: 0.5, Height: 0.28, Bad: 0} {
+		if math.Abs(float64(out[at])-want) > 1e-6 {
+			t.Errorf("%s is %v, want %v", names[at], out[at], want)
+		}
+	}
+	if want := math.Exp(-1); math.Abs(float64(reward)-want) > 1e-6 {
+		t.Errorf("reward %v, want exp(-0.25/0.25)", reward)
+	}
+	if r := Track(&m, &[3]float32{1.3, -0.4, 0}, out); math.Abs(float64(r)-1) > 1e-6 {
+		t.Errorf("perfect tracking earns %v", r)
+	}
+	Masked(out)
+	for i, x := range out {
+		if want := float32(0); i == Bad && x != 1 || i != Bad && x != want {
+			t.Errorf("masked: %s is %v", names[i], x)
+		}
+	}
+}
+
+func TestDefaultSpec(t *testing.T) {
+	s := DefaultSpec()
+	if err := go1.Fit(s, go1.Sensing{LinVel: true}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Group("policy").Size(); n != 48 {
+		t.Errorf("observation of %d numbers, want 48", n)
+	}
+	s.Home[0], s.Joints[0] = 9, "other" // a copy: the robot's facts stay
+	if go1.Home[0] == 9 || go1.JointNames[0] == "other" {
+		t.Error("DefaultSpec lends out the robot's facts")
+	}
+}
