@@ -46,6 +46,7 @@ func TestNoAllocations(t *testing.T) {
 		{"short", good(t, 1)[:100], false},
 		{"long", linktest.Long(good(t, 1), 1400), false},
 		{"empty", nil, false},
+		{"zeros", make([]byte, wire.LowStateSize), false},
 		{"foreign", good(t, 1), true},
 	} {
 		t.Run("receive/"+c.name, func(t *testing.T) {

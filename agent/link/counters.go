@@ -13,6 +13,7 @@ type Counters struct {
 	Received   uint64                  // datagrams taken from the socket
 	Accepted   uint64                  // states handed out
 	Rejected   [wire.NumRejects]uint64 // from the robot's address but no LowState, by reason
+	Zeros      uint64                  // of those rejected for their head: a state's length and every byte 0
 	Foreign    uint64                  // from another address or port, ignored whatever they hold
 	Truncated  uint64                  // of those rejected as long: longer than the receive buffer, so cut
 	Overflowed uint64                  // thrown away by the kernel: the receive queue was full
@@ -39,6 +40,7 @@ func (c *Counters) RejectedTotal() (n uint64) {
 // counters is Counters in atomics: one writer, any reader.
 type counters struct {
 	received, accepted, foreign, truncated, overflowed atomic.Uint64
+	zeros                                              atomic.Uint64
 	rejected                                           [wire.NumRejects]atomic.Uint64
 	sent, sendErrors, refused, unreachable             atomic.Uint64
 	lastForeign                                        atomic.Uint64 // address in bits 47..16, port in 15..0
@@ -53,6 +55,7 @@ func (k *counters) read(c *Counters) {
 	for i := range k.rejected {
 		c.Rejected[i] = k.rejected[i].Load()
 	}
+	c.Zeros = k.zeros.Load()
 	c.Foreign, c.Truncated, c.Overflowed = k.foreign.Load(), k.truncated.Load(), k.overflowed.Load()
 	c.Sent, c.SendErrors = k.sent.Load(), k.sendErrors.Load()
 	c.Refused, c.Unreachable = k.refused.Load(), k.unreachable.Load()

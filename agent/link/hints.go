@@ -18,74 +18,127 @@ const (
 // LowLevelHelp is how a person brings a Go1 from sport mode to low level with the hand remote, robot hung or lying.
 const LowLevelHelp = "With the robot hung or lying, press L2+A, L2+A, L2+B, then L1+L2+START on its remote to leave sport mode."
 
-// Hints says in sentences what c means for somebody who waits for a robot's state, the likeliest cause first. None when
-// states come and nothing else does. robot is the address c belongs to.
-func Hints(c *Counters, robot netip.AddrPort) (hints []string) {
-	add := func(format string, a ...any) { hints = append(hints, fmt.Sprintf(format, a...)) }
-	rejected := c.RejectedTotal()
+// Hint is one thing that a link's counters show to somebody who waits for a robot's state.
+type Hint struct {
+	Code   string // one word for programs, one of HintCodes
+	Text   string // what was seen
+	Remedy string // what to do about it
+	Severe bool   // it explains why states do not arrive; else they flow all the same
+}
+
+// HintCodes are the codes of Hints, in the order in which it gives them: the likeliest cause first.
+var HintCodes = []string{
+	"unreachable",     // no route, or nobody answers ARP
+	"nothing_listens", // the machine is there, the port is closed
+	"no_answer",       // commands leave and nothing at all comes
+	"send_errors",     // this computer's network refuses to send
+	"nothing_sent",    // no command has been sent, so no state is due
+	"wrong_length",    // A1's state, sport mode's, a command's, or none we know
+	"empty_datagrams", // of no bytes
+	"zeros",           // a state's length, and only zero bytes
+	"bad_head",        // a state's length, and not FE EF in front
+	"level_flag",      // the CRC is in the other level's form
+	"bad_crc",         // damaged
+	"wrong_port",      // the robot's machine answers from another port
+	"foreign_sender",  // somebody else sends to us
+	"overflow",        // the receive queue was full
+	"not_lowstate",    // all that came from the robot's address was refused, for the reasons above
+}
+
+// versions is what to do about a sender that speaks another protocol.
+const versions = "The robot must be a Go1 whose firmware speaks SDK 3.8's protocol; compare its firmware version."
+
+// Hints says what c means for somebody who waits for a robot's state, the likeliest cause first. None when states come
+// and nothing else does. robot is the address c belongs to. It allocates: not for the control thread.
+func Hints(c *Counters, robot netip.AddrPort) (hints []Hint) {
+	add := func(code string, severe bool, remedy, format string, a ...any) {
+		hints = append(hints, Hint{Code: code, Text: fmt.Sprintf(format, a...), Remedy: remedy, Severe: severe})
+	}
+	silent := c.Accepted == 0
+	// spoilt: n bad datagrams are the trouble itself, not a few among good ones.
+	spoilt := func(n uint64) bool { return n >= c.Accepted }
+
 	if c.Unreachable > 0 {
-		add("%v cannot be reached (%d times, newest cause: %v). Check cable and power, and that this computer has an address "+
-			"in the robot's network; a Go1's is 192.168.123.0/24.", robot, c.Unreachable, c.LastNetError)
+		add("unreachable", silent, "Check cable and power, and that this computer has an address in the robot's network; a Go1's is 192.168.123.0/24.",
+			"%v cannot be reached (%d times, newest cause: %v).", robot, c.Unreachable, c.LastNetError)
 	}
 	if c.Refused > 0 {
-		add("%v is there, but nothing listens on port %d (%d refusals). The low level is on port %d of a Go1 at %v, "+
-			"or on the port that a virtual robot printed.", robot.Addr(), robot.Port(), c.Refused, Go1Low.Port(), Go1Low.Addr())
+		add("nothing_listens", silent, fmt.Sprintf("The low level is on port %d of a Go1 at %v, or on the port that a virtual robot printed; is it started?",
+			Go1Low.Port(), Go1Low.Addr()),
+			"%v is there, but nothing listens on port %d (%d refusals).", robot.Addr(), robot.Port(), c.Refused)
 	}
 	if c.Sent > 0 && c.Received == 0 && c.Refused == 0 && c.Unreachable == 0 {
-		add("No answer from %v to %d commands. Sport mode ignores low-level commands: %s If it is off, try the other CRC "+
-			"form, and local port 8090 or 8080, which the maker's examples use.", robot, c.Sent, LowLevelHelp)
-	}
-	if c.Sent == 0 && c.SendErrors == 0 && c.Received == 0 {
-		add("Nothing has been sent to %v yet, and a Go1 answers only commands.", robot)
+		add("no_answer", true, LowLevelHelp+" Else try the other CRC form (control.encrypt_crc), and to send from port 8090 or 8080 (--local), as the maker's examples do.",
+			"No answer from %v to %d commands. Sport mode, for one, ignores low-level commands.", robot, c.Sent)
 	}
 	if c.SendErrors > 0 {
-		add("%d commands could not be sent from this computer.", c.SendErrors)
+		add("send_errors", silent, "Look at this computer's network: `ip route get ADDRESS`, firewall, cable.",
+			"%d commands to %v could not be sent from this computer.", c.SendErrors, robot)
+	}
+	if c.Sent == 0 && c.SendErrors == 0 && c.Received == 0 {
+		add("nothing_sent", true, "Arm the agent, once the robot lies or hangs and a person stands beside it.",
+			"Nothing has been sent to %v yet, and a Go1 answers only commands.", robot)
 	}
 	if n := c.Rejected[wire.RejectShort] + c.Rejected[wire.RejectLong]; n > 0 {
-		add("%d datagrams of a wrong length, newest %d bytes where a Go1's LowState has %d: %s",
-			n, c.LastLength, wire.LowStateSize, lengthHint(c.LastLength))
+		what, remedy := lengthHint(c.LastLength)
+		add("wrong_length", spoilt(n), remedy, "%d datagrams of a wrong length, newest %d bytes where a Go1's LowState has %d: %s.",
+			n, c.LastLength, wire.LowStateSize, what)
 	}
 	if n := c.Rejected[wire.RejectEmpty]; n > 0 {
-		add("%d empty datagrams: another program at %v sends them, the robot does not.", n, robot)
+		add("empty_datagrams", spoilt(n), "Find that program and stop it; a robot sends none.",
+			"%d empty datagrams: another program at %v sends them.", n, robot)
 	}
-	if n := c.Rejected[wire.RejectHead]; n > 0 {
-		add("%d datagrams of the right length that do not begin with FE EF (all zeros, for one): the sender is not ready, or "+
-			"its SDK is another version than the firmware.", n)
+	if c.Zeros > 0 {
+		add("zeros", spoilt(c.Zeros), "Wait a minute after switching it on; if they stay, restart the robot.",
+			"%d datagrams of a state's length that hold only zeros: the robot's main board is up and has no data to send.", c.Zeros)
+	}
+	if n := c.Rejected[wire.RejectHead] - min(c.Zeros, c.Rejected[wire.RejectHead]); n > 0 {
+		add("bad_head", spoilt(n), versions, "%d datagrams of a state's length that do not begin with FE EF.", n)
 	}
 	if n := c.Rejected[wire.RejectLevel]; n > 0 {
-		add("%d states whose CRC is in the form for the other level: the robot speaks the protocol at another level or with "+
-			"another firmware version.", n)
+		add("level_flag", spoilt(n), LowLevelHelp+" "+versions,
+			"%d states whose CRC is in the form for the other level: the robot speaks at another level than low.", n)
 	}
 	if n := c.Rejected[wire.RejectCRC]; n > 0 {
-		add("%d states with a wrong CRC: damaged on the way when few (%d were good), else another protocol version.", n, c.Accepted)
+		remedy := "Check plugs and cable: they were damaged on the way."
+		if spoilt(n) {
+			remedy = versions
+		}
+		add("bad_crc", spoilt(n), remedy, "%d states with a wrong CRC, %d good.", n, c.Accepted)
 	}
 	if c.Foreign > 0 {
-		add("%d datagrams from elsewhere than %v, newest from %v: ignored. If that is the robot, give its address; "+
-			"if not, stop that sender.", c.Foreign, robot, c.LastForeign)
+		code, remedy := "foreign_sender", "If that is the robot, give its address with --robot; if not, stop that sender."
+		if c.LastForeign.Addr() == robot.Addr() && silent {
+			code, remedy = "wrong_port", fmt.Sprintf("Give the port that answers: --robot udp://%v.", c.LastForeign)
+		}
+		add(code, silent, remedy, "%d datagrams from elsewhere than %v, newest from %v: ignored.", c.Foreign, robot, c.LastForeign)
 	}
 	if c.Overflowed > 0 {
-		add("%d datagrams lost in this computer's receive queue: the agent was stalled.", c.Overflowed)
+		add("overflow", false, "Take other load off this computer, or give the agent real-time rights.",
+			"%d datagrams lost in this computer's receive queue: the agent was stalled.", c.Overflowed)
 	}
-	if c.Accepted == 0 && rejected > 0 {
-		add("Not one of %d datagrams from %v was a Go1's LowState.", rejected, robot)
+	if n := c.RejectedTotal(); silent && n > 0 {
+		add("not_lowstate", true, "See the reasons above.", "Not one of %d datagrams from %v was a Go1's LowState.", n, robot)
 	}
 	return hints
 }
 
-// lengthHint says what a datagram of n bytes may be.
-func lengthHint(n int) string {
+// lengthHint says what a datagram of n bytes may be, and what to do.
+func lengthHint(n int) (what, remedy string) {
+	const sender = "Find which program answers at that address; the robot's low level is not it."
 	switch n {
 	case A1LowStateSize:
-		return "that is the A1's and Aliengo's LowState (SDK 3.3), so this robot or its firmware is of another version; a Go1 wants SDK 3.8 and its firmware."
+		return "that is the A1's and Aliengo's LowState (SDK 3.3), so this robot or its firmware is of another version", versions
 	case wire.HighStateSize:
-		return "that is a HighState, so this address is sport mode's; the low level is on port 8007."
+		return "that is a HighState, so this is sport mode's address",
+			fmt.Sprintf("Give the low level's port, %d on a Go1 at %v. %s", Go1Low.Port(), Go1Low.Addr(), LowLevelHelp)
 	case wire.LowCmdSize, A1LowCmdSize:
-		return "that is a LowCmd, so this address is another client's, not the robot's."
+		return "that is a LowCmd, so this is another client's address", sender
 	case wire.HighCmdSize:
-		return "that is a HighCmd, so this address is another client's, not the robot's."
+		return "that is a HighCmd, so this is another client's address", sender
 	}
 	if n < wire.LowStateSize {
-		return "no message we know; another SDK or firmware version, or another program."
+		return "no message we know; another SDK or firmware version, or another program", versions
 	}
-	return "no message we know; another SDK or firmware version that adds to the state, or another program."
+	return "no message we know; another SDK or firmware version that adds to the state, or another program", versions
 }

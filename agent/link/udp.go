@@ -3,6 +3,7 @@
 package link
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -143,10 +144,16 @@ func arrival(stampNs, monoNs, wallNs, emptyNs, nowNs int64) int64 {
 	return min(max(at, emptyNs), nowNs)
 }
 
+// zeros is what a main board without data sends.
+var zeros [wire.LowStateSize]byte
+
 func (u *UDP) countRejected(err error, length int) {
 	// The decoder hands out this one type only, and asserting it costs no more than a comparison.
 	reason := err.(*wire.RejectError).Reason
 	u.n.rejected[reason].Add(1)
+	if reason == wire.RejectHead && bytes.Equal(u.in.buf[:wire.LowStateSize], zeros[:]) {
+		u.n.zeros.Add(1) // only a whole length gets as far as its head
+	}
 	if reason == wire.RejectEmpty || reason == wire.RejectShort || reason == wire.RejectLong {
 		u.n.lastLength.Store(int64(length))
 	}

@@ -44,9 +44,18 @@ func (c *config) Validate() error {
 		if a.value == "" {
 			continue
 		}
-		if _, err := netip.ParseAddrPort(a.value); err != nil {
-			return fmt.Errorf("%s: %q is not HOST:PORT with a numeric host", a.key, a.value)
+		if p, err := netip.ParseAddrPort(a.value); err != nil || !p.Addr().Is4() || p.Port() == 0 && a.key == "high" {
+			return fmt.Errorf("%s: %q is not HOST:PORT with a numeric IPv4 host", a.key, a.value)
 		}
+	}
+	switch high := c.high(); {
+	case !high.IsValid():
+		return fmt.Errorf("high: port %d + 75 does not exist: give the high-level service's address", low.Port())
+	case high == low:
+		return fmt.Errorf("high: %s is the low-level address", high)
+	case high.Addr().IsLoopback() && !low.Addr().IsLoopback():
+		// Nothing listening here would be taken for a robot without sport mode.
+		return fmt.Errorf("high: %s is this machine, but the robot is %s", high, low)
 	}
 	if err := httpapi.CheckAddr(c.HTTP); err != nil {
 		return fmt.Errorf("http: %w", err)

@@ -131,7 +131,7 @@ func null(x float64) any {
 func linkCounters(u *link.UDP) map[string]uint64 {
 	c := u.Counters()
 	m := map[string]uint64{
-		"received": c.Received, "accepted": c.Accepted, "foreign": c.Foreign, "truncated": c.Truncated,
+		"received": c.Received, "accepted": c.Accepted, "foreign": c.Foreign, "rejected_head_zeros": c.Zeros, "truncated": c.Truncated,
 		"overflowed": c.Overflowed, "sent": c.Sent, "send_errors": c.SendErrors,
 		"port_refused": c.Refused, "unreachable": c.Unreachable,
 	}
