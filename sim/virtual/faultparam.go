@@ -1,15 +1,11 @@
 package virtual
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/agent/wire"
@@ -61,7 +57,7 @@ func (p *param) parse(text string) (float64, error) {
 		return float64(mask), nil
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if text == "0x08" || strings.HasPrefix(text, "0x") { // a mode byte
+	if strings.HasPrefix(text, "0x") { // a mode byte
 		var u uint64
 		u, err = strconv.ParseUint(text, 0, 32)
 		v = float64(u)
@@ -70,52 +66,6 @@ func (p *param) parse(text string) (float64, error) {
 		return 0, fmt.Errorf("is %q, want %v..%v", text, p.lo, p.hi)
 	}
 	return v, nil
-}
-
-// maxScript is the longest script, bytes.
-const maxScript = 1 << 20
-
-// ReadScript reads a YAML list of faults, each in text form or as a mapping with the keys of Fault. name is the script's, for errors,
-// which name the fault's number too.
-func ReadScript(name string, r io.Reader) ([]Fault, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxScript+1))
-	if err != nil {
-		return nil, fmt.Errorf("virtual: script %s: %w", name, err)
-	}
-	if len(data) > maxScript {
-		return nil, fmt.Errorf("virtual: script %s: longer than %d bytes", name, maxScript)
-	}
-	if strings.ContainsAny(string(data), "&*") { // anchors could make a short script long
-		return nil, fmt.Errorf("virtual: script %s: anchors are not allowed", name)
-	}
-	var items []yaml.RawMessage
-	if err := yaml.UnmarshalWithOptions(data, &items, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("virtual: script %s: want a list of faults: %w", name, err)
-	}
-	faults := make([]Fault, 0, len(items))
-	for i, item := range items {
-		f, err := readItem(item)
-		if err != nil {
-			return nil, fmt.Errorf("virtual: script %s: fault %d: %s", name, i+1, strings.TrimPrefix(err.Error(), "virtual: "))
-		}
-		faults = append(faults, f)
-	}
-	return faults, nil
-}
-
-func readItem(item []byte) (Fault, error) {
-	var text string
-	if yaml.Unmarshal(item, &text) == nil && !strings.HasPrefix(strings.TrimSpace(string(item)), "kind:") {
-		return ParseFault(text)
-	}
-	var f Fault
-	if err := yaml.UnmarshalWithOptions(item, &f, yaml.Strict()); err != nil {
-		return f, err
-	}
-	if f.Kind == "" {
-		return f, errors.New("has no kind")
-	}
-	return f, f.Validate()
 }
 
 // putRemote writes the 40 bytes of a hand remote that is there.

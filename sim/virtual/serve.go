@@ -147,7 +147,7 @@ func (r *Robot) answer(to netip.AddrPort) {
 	copies, delay, lost := 1, 0., false
 	var extra [][]byte
 	for _, e := range r.effects {
-		if !e.on {
+		if !e.on || e.k.physics {
 			continue
 		}
 		hit := r.hit(e)

@@ -1,0 +1,559 @@
+package virtual_test
+
+import (
+	"bytes"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+	"github.com/openclaw-rl/openclaw/sim/virtual"
+	"github.com/openclaw-rl/openclaw/sim/virtual/virtualtest"
+)
+
+func power(s *wire.LowState) (w float64) {
+	for i := range go1.Joints {
+		w += math.Abs(float64(s.Motor[i].TauEst) * float64(s.Motor[i].Dq))
+	}
+	return w
+}
+
+func norm(s *wire.LowState) (n float64) {
+	for _, x := range s.IMU.Quaternion {
+		n += float64(x) * float64(x)
+	}
+	return math.Sqrt(n)
+}
+
+func remote(s *wire.LowState) (r wire.Remote) {
+	wire.DecodeRemote(&s.Remote, &r)
+	return r
+}
+
+func nan(x float32) bool { return x != x }
+
+// Each fault that changes what a state says is seen in the states that it is in force for, and in no other.
+func TestFaultsInStates(t *testing.T) {
+	tests := []struct {
+		fault string
+		seen  func(s *wire.LowState) bool
+	}{
+		{"freeze_tick", func(s *wire.LowState) bool { return s.Tick == 40 }},
+		{"freeze_tick,what=state", func(s *wire.LowState) bool { return s.Tick == 40 }},
+		{"imu_quat_zero", func(s *wire.LowState) bool { return norm(s) == 0 }},
+		{"imu_quat_scale,scale=0.7", func(s *wire.LowState) bool { return math.Abs(norm(s)-0.7) < 1e-5 }},
+		{"imu_tilt,rad=0.7", func(s *wire.LowState) bool {
+			return math.Abs(float64(s.IMU.RPY[0])-0.7) < 0.05 && math.Abs(float64(go1.Tilt(&s.IMU.Quaternion))-0.7) < 0.05 &&
+				math.Abs(float64(s.IMU.Accelerometer[1])-9.81*math.Sin(0.7)) < 0.6
+		}},
+		{"imu_tilt,rad=0.99,axis=pitch,how=set", func(s *wire.LowState) bool {
+			return math.Abs(float64(go1.Tilt(&s.IMU.Quaternion))-0.99) < 1e-3 && math.Abs(float64(s.IMU.RPY[1])-0.99) < 1e-3
+		}},
+		{"gyro_nan", func(s *wire.LowState) bool { return nan(s.IMU.Gyroscope[0]) }},
+		{"acc_nan", func(s *wire.LowState) bool { return nan(s.IMU.Accelerometer[2]) }},
+		{"joint_nan,joint=RL_calf", func(s *wire.LowState) bool { return nan(s.Motor[11].Q) }},
+		{"joint_nan,joint=3,what=dq", func(s *wire.LowState) bool { return nan(s.Motor[3].Dq) }},
+		{"joint_speed,joint=FR_calf,value=19.5", func(s *wire.LowState) bool { return s.Motor[2].Dq == 19.5 }},
+		{"joint_offset,joint=FL_hip,rad=0.4", func(s *wire.LowState) bool { return s.Motor[3].Q-s.Motor[3].QRaw > 0.39 }},
+		{"power,w=720", func(s *wire.LowState) bool { return math.Abs(power(s)-720) < 0.01 }},
+		{"power,w=690", func(s *wire.LowState) bool { return math.Abs(power(s)-690) < 0.01 }},
+		{"power_nan", func(s *wire.LowState) bool { return math.IsInf(float64(s.Motor[1].Dq), 1) }},
+		{"temperature,joint=RR_hip,value=96", func(s *wire.LowState) bool { return s.Motor[6].Temperature == 96 }},
+		{"temperature,value=0", func(s *wire.LowState) bool { return s.Motor[0].Temperature == 0 && s.Motor[11].Temperature == 0 }},
+		{"motor_mode,joint=4", func(s *wire.LowState) bool { return s.Motor[4].Mode == wire.ModeOverheat }},
+		{"motor_mode,value=0x00", func(s *wire.LowState) bool { return s.Motor[0].Mode == 0 && s.Motor[11].Mode == 0 }},
+		{"battery,soc=9", func(s *wire.LowState) bool { return s.BMS.SOC == 9 }},
+		{"cells_missing", func(s *wire.LowState) bool { return s.BMS.CellVoltage == [10]uint16{} }},
+		{"remote_absent", func(s *wire.LowState) bool { return s.Remote == [wire.RemoteSize]byte{} }},
+		{"remote_buttons,buttons=L2+B", func(s *wire.LowState) bool { return remote(s).Buttons == wire.ButtonL2|wire.ButtonB }},
+		{"remote_buttons,buttons=0x220", func(s *wire.LowState) bool { return remote(s).Buttons == wire.ButtonL2|wire.ButtonB }},
+		{"remote_sticks,ly=0.5,rx=-1", func(s *wire.LowState) bool { return remote(s).Ly == 0.5 && remote(s).Rx == -1 && remote(s).Lx == 0 }},
+		{"foot_force_zero", func(s *wire.LowState) bool { return s.FootForce == [4]int16{} }},
+		{"foot_force_offset,fr=1000,fl=2000,rr=3000,rl=-4000", func(s *wire.LowState) bool {
+			return s.FootForce[0] > 900 && s.FootForce[1] > 1900 && s.FootForce[2] > 2900 && s.FootForce[3] < -3000
+		}},
+		{"foot_force_stuck,foot=RR,value=321", func(s *wire.LowState) bool { return s.FootForce[2] == 321 }},
+	}
+	for _, tc := range tests {
+		t.Run(tc.fault, func(t *testing.T) {
+			fault, err := virtual.ParseFault(tc.fault + "@0.04+0.02")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := virtualtest.Config()
+			cfg.Faults = []virtual.Fault{fault}
+			r := virtualtest.Start(t, cfg)
+			c := newClient(t, r.Addr())
+			for i := range 40 {
+				at := 2 * (i + 1) // ms, of the state that comes back
+				s := c.step(damping())
+				want := at >= 40 && at < 60
+				if got := tc.seen(&s); got != want {
+					t.Errorf("state %d ms: seen %v, want %v", at, got, want)
+				}
+			}
+			r.Stop()
+			if f := r.Records("fault"); len(f) != 2 || f[0].Tick() != 40 || f[1].Tick() != 60 || f[0].Text("fault") != fault.String() {
+				t.Errorf("fault records: %v", f)
+			}
+		})
+	}
+}
+
+// Faults of the way the states take. In lockstep nothing is lost without an empty datagram in its place.
+func TestFaultsOnTheWay(t *testing.T) {
+	var s wire.LowState
+	decodes := func(b []byte) bool { return wire.DecodeLowState(b, &s) == nil }
+	reason := func(b []byte) string {
+		r, _ := wire.ReasonOf(wire.DecodeLowState(b, &s))
+		return r.String()
+	}
+	tests := []struct {
+		fault string
+		n     int // datagrams per command while it is in force
+		seen  func(got [][]byte, tick uint32) bool
+	}{
+		{"drop_state", 1, func(got [][]byte, _ uint32) bool { return len(got[0]) == 0 }},
+		{"duplicate_state", 2, func(got [][]byte, _ uint32) bool { return decodes(got[0]) && bytes.Equal(got[0], got[1]) }},
+		{"corrupt_state", 1, func(got [][]byte, _ uint32) bool { return len(got[0]) == wire.LowStateSize && reason(got[0]) == "crc" }},
+		{"zeros_state", 1, func(got [][]byte, _ uint32) bool {
+			return len(got[0]) == wire.LowStateSize && reason(got[0]) == "head"
+		}},
+		{"short_state", 2, func(got [][]byte, _ uint32) bool { return decodes(got[0]) && len(got[1]) == 771 }},
+		{"long_state,bytes=1087", 2, func(got [][]byte, _ uint32) bool { return decodes(got[0]) && len(got[1]) == 1087 }},
+		{"empty_state", 2, func(got [][]byte, _ uint32) bool { return decodes(got[0]) && len(got[1]) == 0 }},
+		{"drop_command", 1, func(got [][]byte, _ uint32) bool { return len(got[0]) == 0 }},
+	}
+	for _, tc := range tests {
+		t.Run(tc.fault, func(t *testing.T) {
+			fault, err := virtual.ParseFault(tc.fault + ",samples=10@0.04")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := virtualtest.Config()
+			cfg.Faults = []virtual.Fault{fault}
+			r := virtualtest.Start(t, cfg)
+			c := newClient(t, r.Addr())
+			// A command is lost before the step it would have made, a state behind it.
+			first, last := 19, 28
+			if fault.Kind == "drop_command" {
+				first, last = 20, 29
+			}
+			for i := range 40 {
+				tick, n := uint32(2*(i+1)), 1
+				on := i >= first && i <= last
+				if on {
+					n = tc.n
+				}
+				got := c.exchange(damping(), n)
+				switch {
+				case on && !tc.seen(got, tick):
+					t.Errorf("command %d: % .40X", i, got)
+				case !on && (!decodes(got[0]) || s.Tick != tick):
+					t.Errorf("command %d: not fault-free, tick %d, want %d", i, s.Tick, tick)
+				}
+			}
+			if !c.nothing() {
+				t.Error("more came than was expected")
+			}
+			r.Stop()
+			if f := r.Records("fault"); len(f) != 2 || f[0].Tick() != 40 {
+				t.Errorf("fault records: %v", f)
+			}
+		})
+	}
+}
+
+// tick takes one datagram's; -1 for an empty one.
+func tick(t *testing.T, b []byte) int {
+	t.Helper()
+	if len(b) == 0 {
+		return -1
+	}
+	var s wire.LowState
+	if err := wire.DecodeLowState(b, &s); err != nil {
+		t.Fatal(err)
+	}
+	return int(s.Tick)
+}
+
+func TestDelayGrows(t *testing.T) {
+	cfg := virtualtest.Config()
+	f, err := virtual.ParseFault("delay_state,ms=6,ms_per_s=500@0.02+0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Faults = []virtual.Fault{f}
+	r := virtualtest.Start(t, cfg)
+	c := newClient(t, r.Addr())
+	empty, oldest := 0, 0
+	for i := range 55 {
+		now := 2 * (i + 1)
+		switch got := tick(t, c.exchange(damping(), 1)[0]); {
+		case got < 0:
+			empty++
+		case now < 20 && got != now:
+			t.Errorf("at %d ms came %d before the fault", now, got)
+		default:
+			oldest = max(oldest, now-got)
+		}
+	}
+	// 6 ms and 500 ms/s over 0.09 s: about 45 ms more, less what it grew while a state was under way.
+	if empty < 3 || oldest < 30 || oldest > 52 {
+		t.Errorf("%d empty, oldest %d ms", empty, oldest)
+	}
+}
+
+func TestReorder(t *testing.T) {
+	cfg := virtualtest.Config()
+	f, err := virtual.ParseFault("reorder,samples=4@0.01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Faults = []virtual.Fault{f}
+	r := virtualtest.Start(t, cfg)
+	c := newClient(t, r.Addr())
+	var got []int
+	for i := range 10 {
+		n := 1
+		if i == 5 || i == 7 {
+			n = 2
+		}
+		for _, b := range c.exchange(damping(), n) {
+			got = append(got, tick(t, b))
+		}
+	}
+	if want := []int{2, 4, 6, 8, -1, 12, 10, -1, 16, 14, 18, 20}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestPartialLossIsSeeded(t *testing.T) {
+	cfg := virtualtest.Config()
+	f, err := virtual.ParseFault("drop_state,p=0.25@0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Faults = []virtual.Fault{f}
+	r := virtualtest.Start(t, cfg)
+	c := newClient(t, r.Addr())
+	lost := 0
+	for range 1000 {
+		if len(c.exchange(damping(), 1)[0]) == 0 {
+			lost++
+		}
+	}
+	r.Stop()
+	if lost < 200 || lost > 300 || r.Summary().Lost != uint64(lost) {
+		t.Errorf("%d of 1000 lost, counted %d", lost, r.Summary().Lost)
+	}
+}
+
+// standing is a robot that has stood for 0.8 s.
+func standing(t *testing.T) (*virtualtest.Robot, *client) {
+	t.Helper()
+	cfg := virtualtest.Config()
+	cfg.Boot = virtual.BootHome
+	r := virtualtest.Start(t, cfg)
+	c := newClient(t, r.Addr())
+	for range 400 {
+		c.step(servo(60, 5))
+	}
+	return r, c
+}
+
+func TestPhysicalFaults(t *testing.T) {
+	t.Run("push", func(t *testing.T) {
+		r, c := standing(t)
+		r.Fault("push,n=80,ms=100,dir=90@now")
+		for range 50 {
+			c.step(servo(60, 5))
+		}
+		if v := r.Status().Velocity[1]; v < 0.05 {
+			t.Errorf("pushed to the left it moves at %v m/s", v)
+		}
+	})
+	t.Run("kick", func(t *testing.T) {
+		r, c := standing(t)
+		r.Fault("kick,vx=0.5,vy=0@now")
+		c.step(servo(60, 5))
+		if v := r.Status().Velocity[0]; v < 0.3 {
+			t.Errorf("kicked it moves at %v m/s", v)
+		}
+	})
+	t.Run("friction", func(t *testing.T) {
+		slid := func(mu string) float64 {
+			r, c := standing(t)
+			if mu != "" {
+				r.Fault("friction,mu=" + mu + "@now")
+			}
+			r.Fault("push,n=60,ms=400,dir=0@now")
+			from := r.Status().Pos[0]
+			for range 200 {
+				c.step(servo(60, 5))
+			}
+			return r.Status().Pos[0] - from
+		}
+		if ice, floor := slid("0.05"), slid(""); ice < 2*floor {
+			t.Errorf("it slid %v m on ice and %v m on the floor", ice, floor)
+		}
+	})
+	t.Run("other_sender", func(t *testing.T) {
+		r, c := standing(t)
+		before := c.step(servo(60, 5))
+		r.Fault("other_sender@now+0.5")
+		var s wire.LowState
+		for range 100 {
+			s = c.step(servo(60, 5))
+		}
+		if s.Motor[2].Q > before.Motor[2].Q-0.05 || math.Abs(float64(s.Motor[2].TauEst)) > 6 {
+			t.Errorf("the calf is at %v (was %v) with %v N·m: the other's damping is not in force", s.Motor[2].Q, before.Motor[2].Q, s.Motor[2].TauEst)
+		}
+		if s := r.Status(); s.Frames != 501 || s.Class != virtual.ClassTorque {
+			t.Errorf("the other's frames were counted as received: %+v", s)
+		}
+	})
+	t.Run("other_sender pose", func(t *testing.T) {
+		r := virtualtest.Start(t, virtualtest.Config())
+		c := newClient(t, r.Addr())
+		r.Fault("other_sender,what=pose,kp=30,kd=1,share=0.5@now")
+		var largest float32
+		for range 20 {
+			s := c.step(damping())
+			largest = max(largest, s.Motor[2].TauEst)
+		}
+		if largest < 10 {
+			t.Errorf("calf %v N·m: nobody but the other asks for any", largest)
+		}
+	})
+	t.Run("restart", func(t *testing.T) {
+		r, c := standing(t)
+		r.Fault("restart,down=0.01@now")
+		empty := 0
+		var last int
+		for range 20 {
+			if got := tick(t, c.exchange(servo(60, 5), 1)[0]); got < 0 {
+				empty++
+			} else {
+				last = got
+			}
+		}
+		if empty != 5 || last != 40 {
+			t.Errorf("%d without an answer, tick %d at the end", empty, last)
+		}
+		if h := r.Status().Pos[2]; h > 0.2 {
+			t.Errorf("it does not lie: %v m", h)
+		}
+	})
+	t.Run("sport_returns", func(t *testing.T) {
+		r, c := standing(t)
+		r.Fault("sport_returns@now+0.4")
+		for range 150 {
+			c.step(damping())
+		}
+		if s := r.Status(); !s.Sport || s.Pos[2] < 0.25 {
+			t.Errorf("sport mode does not hold it: %+v", s)
+		}
+		for range 200 {
+			c.step(damping())
+		}
+		if s := r.Status(); s.Sport || s.Pos[2] > 0.2 {
+			t.Errorf("sport mode does not end: %+v", s)
+		}
+	})
+	t.Run("clear", func(t *testing.T) {
+		r, c := standing(t)
+		r.Fault("battery,soc=5@now")
+		r.Fault("remote_absent@stand+100")
+		if s := c.step(damping()); s.BMS.SOC != 5 {
+			t.Errorf("soc %d", s.BMS.SOC)
+		}
+		r.Fault("clear@now")
+		if s := c.step(damping()); s.BMS.SOC != 90 || len(r.Status().Active) != 0 {
+			t.Errorf("soc %d, active %v", s.BMS.SOC, r.Status().Active)
+		}
+	})
+}
+
+func TestEveryAndStand(t *testing.T) {
+	cfg := virtualtest.Config()
+	cfg.Boot = virtual.BootHome
+	f, err := virtual.ParseFault("battery,soc=5,samples=3@stand+0.1/0.2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Faults = []virtual.Fault{f}
+	r := virtualtest.Start(t, cfg)
+	c := newClient(t, r.Addr())
+	low := 0
+	for range 600 { // stood at 0.5 s, so on at 0.6, 0.8, 1.0, 1.2
+		if s := c.step(servo(60, 5)); s.BMS.SOC == 5 {
+			low++
+		}
+	}
+	r.Stop()
+	var on []int
+	for _, rec := range r.Records("fault") {
+		if rec["on"] == true {
+			on = append(on, rec.Tick())
+		}
+	}
+	if want := []int{600, 800, 1000, 1200}; low != 3*3+1 || !reflect.DeepEqual(on, want) {
+		t.Errorf("%d states, begun at %v, want %v", low, on, want)
+	}
+}
+
+func TestParseFault(t *testing.T) {
+	for text, want := range map[string]virtual.Fault{
+		"drop_state@1.5":                       {Kind: "drop_state", At: 1.5},
+		"drop_state@now":                       {Kind: "drop_state", From: "now"},
+		"drop_state@now+40ms":                  {Kind: "drop_state", From: "now", For: 0.04},
+		"drop_state@walk":                      {Kind: "drop_state", From: "walk"},
+		"drop_state@walk+2":                    {Kind: "drop_state", From: "walk", At: 2},
+		"drop_state@stand+2+0.1/5":             {Kind: "drop_state", From: "stand", At: 2, For: 0.1, Every: 5},
+		"drop_state , p=0.5 @ 3 + 1s":          {Kind: "drop_state", At: 3, For: 1, Params: map[string]string{"p": "0.5"}},
+		"joint_speed,joint=2,samples=5@walk":   {Kind: "joint_speed", From: "walk", Samples: 5, Params: map[string]string{"joint": "2"}},
+		"remote_buttons,buttons=L1+L2+start@0": {Kind: "remote_buttons", Params: map[string]string{"buttons": "L1+L2+start"}},
+	} {
+		got, err := virtual.ParseFault(text)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v", text, got, err)
+			continue
+		}
+		if again, err := virtual.ParseFault(got.String()); err != nil || !reflect.DeepEqual(again, got) {
+			t.Errorf("%s -> %s: %+v, %v", text, got, again, err)
+		}
+	}
+	for text, part := range map[string]string{
+		"":                                         "@START",
+		"drop_state":                               "@START",
+		"earthquake@1":                             `unknown kind of fault "earthquake"`,
+		"drop_state@":                              "START",
+		"drop_state@soon":                          "START",
+		"drop_state@-1":                            "START",
+		"drop_state@NaN":                           "START",
+		"drop_state@1e9":                           "START",
+		"drop_state@0x10":                          "START",
+		"drop_state@1+2+3":                         "more than START+DURATION",
+		"drop_state@1+0":                           "DURATION is 0",
+		"drop_state@1+x":                           "DURATION",
+		"drop_state@1/0":                           "EVERY is 0",
+		"drop_state@1/x":                           "EVERY",
+		"drop_state@1+2/1":                         "begins anew",
+		"drop_state,p@1":                           `"p" is not PARAM=VALUE`,
+		"drop_state,p=2@1":                         `p is "2", want 0..1`,
+		"drop_state,p=0.1,p=0.2@1":                 "p is given twice",
+		"drop_state,q=1@1":                         `no parameter "q"`,
+		"drop_state,samples=0@1":                   "samples",
+		"drop_state,samples=1e3@1":                 "samples",
+		"joint_speed,joint=FR_knee@1":              "joint",
+		"joint_speed,joint=12@1":                   "joint",
+		"joint_speed,joint=all@1":                  "joint",
+		"joint_speed,value=NaN@1":                  "value",
+		"foot_force_stuck,foot=4@1":                "foot",
+		"imu_tilt,axis=yaw@1":                      "roll or pitch",
+		"motor_mode,value=256@1":                   "value",
+		"remote_buttons,buttons=L2+C@1":            `"C" is not a button`,
+		"remote_buttons,buttons=0x1FFF0@1":         "button",
+		"kick@1+2":                                 "has no duration",
+		"drop_state@1" + strings.Repeat(" ", 1000): "at most",
+	} {
+		if f, err := virtual.ParseFault(text); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%q: %+v, %v; want an error with %q", text, f, err, part)
+		}
+	}
+}
+
+func TestScript(t *testing.T) {
+	good := `
+# a walk with troubles
+- drop_state,p=0.02@0
+- kind: joint_speed
+  params: {joint: FR_calf, value: 20}
+  from: walk
+  at: 2
+  samples: 5
+- "push,n=60@stand+1/5"
+`
+	faults, err := virtual.ReadScript("s.yaml", strings.NewReader(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []virtual.Fault{
+		{Kind: "drop_state", Params: map[string]string{"p": "0.02"}},
+		{Kind: "joint_speed", Params: map[string]string{"joint": "FR_calf", "value": "20"}, From: "walk", At: 2, Samples: 5},
+		{Kind: "push", Params: map[string]string{"n": "60"}, From: "stand", At: 1, Every: 5},
+	}
+	if !reflect.DeepEqual(faults, want) {
+		t.Errorf("got %+v", faults)
+	}
+	for script, part := range map[string]string{
+		"- drop_state@0\n- earthquake@0":            "fault 2: ",
+		"kind: drop_state":                          "list",
+		"- kind: drop_state\n  when: 3":             "fault 1: ",
+		"- kind: drop_state\n  kind: power":         "s.yaml",
+		"- at: 3":                                   "no kind",
+		"- kind: drop_state\n  at: soon":            "fault 1: ",
+		"- [1, 2]":                                  "fault 1: ",
+		"- kind: drop_state\n  at: .nan":            "fault 1: ",
+		"- &a drop_state@0\n- *a":                   "fault 1",
+		"{":                                         "s.yaml",
+		"- " + strings.Repeat("x", 2<<20):           "longer than",
+		"- kind: power\n  params: {w: 1, volts: 2}": `"volts"`,
+	} {
+		if f, err := virtual.ReadScript("s.yaml", strings.NewReader(script)); err == nil || !strings.Contains(err.Error(), part) ||
+			!strings.Contains(err.Error(), "s.yaml") {
+			t.Errorf("%.40q: %+v, %v; want an error with %q", script, f, err, part)
+		}
+	}
+	if f, err := virtual.ReadScript("empty", strings.NewReader("")); err != nil || len(f) != 0 {
+		t.Errorf("an empty script: %v, %v", f, err)
+	}
+}
+
+func FuzzFault(f *testing.F) {
+	for _, s := range []string{"drop_state@1", "push,n=60,ms=200,dir=90@stand+1+2/5", "remote_buttons,buttons=L2+B,samples=3@walk+1",
+		"imu_tilt,rad=1,axis=pitch,how=set@now+10ms", "@", ",@/+", "kick@1e400", "joint_nan,joint=FR_calf@0"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		fault, err := virtual.ParseFault(text)
+		if err != nil {
+			return
+		}
+		if err := fault.Validate(); err != nil {
+			t.Fatalf("%q was taken, but is not valid: %v", text, err)
+		}
+		again, err := virtual.ParseFault(fault.String())
+		if err != nil || !reflect.DeepEqual(again, fault) {
+			t.Fatalf("%q -> %q -> %+v, %v", text, fault, again, err)
+		}
+	})
+}
+
+func FuzzScript(f *testing.F) {
+	for _, s := range []string{"- drop_state@1", "- kind: power\n  params: {w: 1}", "- [", "a: b", "- - - -", "[[[[", "- kind: kick\n  at: 1\n"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		faults, err := virtual.ReadScript("script", strings.NewReader(text))
+		if err == nil {
+			for _, fault := range faults {
+				if err := fault.Validate(); err != nil {
+					t.Fatalf("%q was taken, but %+v is not valid: %v", text, fault, err)
+				}
+			}
+		}
+	})
+}
+
+func TestFaultHelpNamesEveryKindAndParameter(t *testing.T) {
+	help := virtual.FaultHelp()
+	for _, word := range []string{"drop_state", "imu_tilt", "axis", "sport_returns", "samples=N", "ms_per_s"} {
+		if !strings.Contains(help, word) {
+			t.Errorf("no %s", word)
+		}
+	}
+}
