@@ -206,7 +206,7 @@ func TestFaultsTable(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, f := range all {
-		if seen[f.Name] || f.Name == "" || f.Doc == "" || f.Outcome == "" {
+		if seen[f.Name] || f.Name == "" || f.Doc == "" || f.Outcome == "" || f.Here == "" {
 			t.Errorf("fault %+v is named twice or not documented", f)
 		}
 		seen[f.Name] = true
@@ -218,7 +218,7 @@ func TestFaultsTable(t *testing.T) {
 			t.Errorf("FaultByName(%s): %v", f.Name, err)
 		}
 		bare := f
-		bare.Name, bare.Doc, bare.Outcome = "", "", ""
+		bare.Name, bare.Doc, bare.Outcome, bare.Here = "", "", "", ""
 		if bare == (Fault{}) {
 			t.Errorf("fault %s changes nothing", f.Name)
 		}

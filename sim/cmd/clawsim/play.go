@@ -90,11 +90,16 @@ clawsim play --fault list`,
 
 func printFaults(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "FAULT\tWHAT IS WRONG\tPLAYGROUND'S GO1 POLICY AT 1 m/s, IN ANOTHER SIMULATION")
+	fmt.Fprintln(table, "FAULT\tWHAT IS WRONG\tHERE\tELSEWHERE")
 	for _, f := range task.Faults() {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", f.Name, f.Doc, f.Outcome)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.Name, f.Doc, f.Here, f.Outcome)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(w, "\nWhat Playground's Go1 policy, told to walk at 1 m/s, does here and in a simulation with more friction in the joints\n"+
+		"and a coarser solver (4 ms, one iteration).\n")
+	return err
 }
 
 // parseCommand reads vx,vy,wz.
@@ -248,15 +253,21 @@ func (f *playFlags) warn(w io.Writer, cfg mujoco.EnvConfig) {
 
 // newBar is a progress bar where a person watches, nil elsewhere.
 func newBar(w io.Writer, steps int) *progressbar.ProgressBar {
-	file, ok := w.(*os.File)
-	if !ok {
-		return nil
-	}
-	if _, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS); err != nil {
+	if !isTerminal(w) {
 		return nil
 	}
 	return progressbar.NewOptions(steps, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription("walking"),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+}
+
+// isTerminal says whether a person watches.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	return err == nil
 }
 
 // playResult is what play prints; its JSON is the program's interface for

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/onnx/contract"
 	"github.com/openclaw-rl/openclaw/onnx/contract/contracttest"
 	"github.com/openclaw-rl/openclaw/sim/task"
 )
@@ -164,6 +166,24 @@ func TestPlayRefuses(t *testing.T) {
 				t.Errorf("exit %d, want %d; stderr %q should say %q; stdout %q", code, c.code, errs, c.says, out)
 			}
 		})
+	}
+}
+
+// A contract for another robot is refused, and both robots are named.
+func TestPlayRefusesAnotherRobotsContract(t *testing.T) {
+	model, err := contract.Embed(contracttest.Linear(1, make([]float32, 6), []float32{0, 0}).Bytes(), contracttest.Toy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "toy.onnx")
+	if err := os.WriteFile(path, model, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := play("--policy", path)
+	for _, want := range []string{path, `"toy"`, `"unitree-go1"`} {
+		if code != cli.ExitFailed || !strings.Contains(errs, want) {
+			t.Errorf("exit %d; %q should say %s", code, errs, want)
+		}
 	}
 }
 
