@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -233,7 +234,7 @@ func (d *diagnosis) listen(ctx context.Context, cfg *config, listenFor time.Dura
 		if h.Severe {
 			l = levelError
 		}
-		d.add(l, h.Code, h.Remedy, "%s", h.Text)
+		d.add(l, h.Code, h.Remedy, "%s", strings.TrimSuffix(h.Text, "."))
 	}
 	if seen.n > 0 {
 		seen.examine(d, &cfg.Safety, start, took)

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long a test waits for what should come at once. It bounds a
+// test that hangs; no test passes or fails by how long something took.
+const patience = 60 * time.Second
+
+// program is the built clawagent: these tests look at it as a shell does.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "clawagent-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	program = filepath.Join(dir, "clawagent")
+	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
+	code := 1
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+	} else {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// result is how a program ended and what it said.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// lastJSON is the object on the last line of standard output.
+func (r result) lastJSON(t testing.TB, into any) {
+	t.Helper()
+	lines := strings.Split(strings.TrimRight(r.stdout, "\n"), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), into); err != nil {
+		t.Fatalf("last line of standard output: %v\n%s\n%s", err, r.stdout, r.stderr)
+	}
+}
+
+// clawagent runs the program to its end.
+func clawagent(t testing.TB, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		t.Fatalf("clawagent %s: %v\n%s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// agent is a running `clawagent run --json`.
+type agent struct {
+	t     testing.TB
+	cmd   *exec.Cmd
+	base  string // http://HOST:PORT
+	ended chan struct{}
+
+	mu             sync.Mutex
+	stdout, stderr bytes.Buffer
+}
+
+// startAgent starts `clawagent run` on a free port and waits until it serves.
+func startAgent(t testing.TB, robot netip.AddrPort, args ...string) *agent {
+	t.Helper()
+	args = append([]string{"run", "--json", "--robot", "udp://" + robot.String(), "--http", "127.0.0.1:0"}, args...)
+	a := &agent{t: t, cmd: exec.Command(program, args...), ended: make(chan struct{})}
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.cmd.Stderr = writerFunc(func(p []byte) (int, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.stderr.Write(p)
+	})
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan string, 1)
+	go func() {
+		defer close(a.ended)
+		defer a.cmd.Wait()
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			a.mu.Lock()
+			a.stdout.Write(append(lines.Bytes(), '\n'))
+			a.mu.Unlock()
+			select {
+			case ready <- lines.Text():
+			default:
+			}
+		}
+		close(ready)
+	}()
+	t.Cleanup(func() {
+		a.cmd.Process.Kill()
+		<-a.ended
+		if t.Failed() {
+			t.Logf("agent said:\n%s", a.said())
+		}
+	})
+	select {
+	case line := <-ready:
+		var r struct {
+			Ready bool   `json:"ready"`
+			HTTP  string `json:"http"`
+			PID   int    `json:"pid"`
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil || !r.Ready || r.PID != a.cmd.Process.Pid {
+			t.Fatalf("first line %q: %v", line, err)
+		}
+		a.base = "http://" + r.HTTP
+	case <-time.After(patience):
+		t.Fatal("not ready")
+	}
+	return a
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func (a *agent) said() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stdout.String() + a.stderr.String()
+}
+
+func (a *agent) signal(s os.Signal) {
+	a.t.Helper()
+	if err := a.cmd.Process.Signal(s); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// wait is the agent's end.
+func (a *agent) wait() result {
+	a.t.Helper()
+	select {
+	case <-a.ended:
+	case <-time.After(patience):
+		a.t.Fatal("does not end")
+	}
+	return result{a.cmd.ProcessState.ExitCode(), a.stdout.String(), a.stderr.String()}
+}
+
+// try is one POST: its status and answer.
+func (a *agent) try(path, body string) (status int, answer string) {
+	a.t.Helper()
+	resp, err := http.Post(a.base+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func (a *agent) post(path, body string) {
+	a.t.Helper()
+	if status, answer := a.try(path, body); status != http.StatusOK {
+		a.t.Fatalf("POST %s %s: %d %s", path, body, status, answer)
+	}
+}
+
+// state is the part of /api/v1/state that these tests look at.
+type state struct {
+	Clock    float64 `json:"clock"`
+	Mode     string  `json:"mode"`
+	Phase    string  `json:"phase"`
+	Severity string  `json:"severity"`
+	Fault    *struct {
+		Name string `json:"name"`
+	} `json:"fault"`
+	Policy struct {
+		Loaded bool   `json:"loaded"`
+		Steps  uint64 `json:"steps"`
+	} `json:"policy"`
+	Loop struct {
+		Sent        uint64  `json:"sent"`
+		States      uint64  `json:"states"`
+		PolicyP50Us float64 `json:"policy_p50_us"`
+		PolicyP99Us float64 `json:"policy_p99_us"`
+	} `json:"loop"`
+	Link map[string]uint64 `json:"link"`
+}
+
+func (a *agent) get(path string) string {
+	a.t.Helper()
+	resp, err := http.Get(a.base + path)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		a.t.Fatalf("GET %s: %d %v\n%s", path, resp.StatusCode, err, text)
+	}
+	return string(text)
+}
+
+func (a *agent) state() (s state) {
+	a.t.Helper()
+	if err := json.Unmarshal([]byte(a.get("/api/v1/state")), &s); err != nil {
+		a.t.Fatal(err)
+	}
+	return s
+}
+
+// until waits for a state, and fails when a fault comes first.
+func (a *agent) until(what string, reached func(*state) bool) state {
+	a.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		s := a.state()
+		switch {
+		case reached(&s):
+			return s
+		case s.Fault != nil:
+			a.t.Fatalf("until %s: fault %s (%s)", what, s.Fault.Name, s.Severity)
+		case time.Now().After(end):
+			a.t.Fatalf("until %s: mode %s, phase %s", what, s.Mode, s.Phase)
+		}
+	}
+}
+
+// stand arms the agent and stands the robot up.
+func (a *agent) stand() {
+	a.t.Helper()
+	a.post("/api/v1/arm", "{}")
+	a.until("states come", func(s *state) bool { return s.Loop.States >= 10 })
+	a.post("/api/v1/mode", `{"mode":"stand"}`)
+	a.until("it stands", func(s *state) bool { return s.Mode == "stand" && s.Phase == "ready" })
+}
+
+var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// udpSocket is a socket of a test's own.
+func udpSocket(t testing.TB, at netip.AddrPort) *net.UDPConn {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func addrOf(c *net.UDPConn) netip.AddrPort { return c.LocalAddr().(*net.UDPAddr).AddrPort() }
+
+// closedPort is an address of this machine where nothing listens.
+func closedPort(t testing.TB) netip.AddrPort {
+	t.Helper()
+	// Below the ports that the kernel hands out, so that no other test's socket lands there.
+	for port := uint16(20000); port < 30000; port++ {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = unix.Bind(fd, &unix.SockaddrInet4{Port: int(port), Addr: localhost.As4()})
+		unix.Close(fd)
+		if err == nil {
+			return netip.AddrPortFrom(localhost, port)
+		}
+	}
+	t.Fatal("no free port")
+	return netip.AddrPort{}
+}
