@@ -1,10 +1,13 @@
 package virtual
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
 	"net/netip"
+
+	"github.com/goccy/go-yaml"
 )
 
 // Boot is how the robot is found at start.
@@ -162,4 +165,13 @@ func (c *Config) Validate() error {
 		}
 	}
 	return nil
+}
+
+// json is the configuration with the keys of its YAML form.
+func (c *Config) json() []byte {
+	b, err := yaml.MarshalWithOptions(c, yaml.JSON())
+	if err != nil { // not for plain fields
+		return []byte("null")
+	}
+	return bytes.TrimSpace(b)
 }

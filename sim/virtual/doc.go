@@ -25,7 +25,7 @@
 // One JSON object a line, written at least every 100 ms. Every record has t (s of robot time since start), tick (ms of the robot's
 // clock, as in LowState; it begins anew at a restart) and event:
 //
-//	start    version, seed, boot, lockstep, low and high (addresses), noise
+//	start    version, seed, boot, lockstep, low and high (addresses), config
 //	thread   priority: what the robot's thread got (real time)
 //	command  the class of the received commands changed. class: none, damping, torque, zero, other; from: class before; frame: number
 //	         of the accepted frame, from 1; sender; kp, kd: largest of the 12; torque: largest |kp(q*-q)+kd(dq*-dq)+tau| N·m at

@@ -131,6 +131,7 @@ func (r *referee) standing(st *mujoco.State, torque bool, t, dt float64) (event 
 	case r.fast >= walkTime-1e-9:
 		r.walking = true
 		r.posture = "walking"
+		r.stood, r.fallen = true, false // it can fall from here, also when it never stood still before
 		if math.IsNaN(r.walkedAt) {
 			r.walkedAt = t
 			return "walking"

@@ -114,8 +114,8 @@ func New(cfg Config) (*Robot, error) {
 	if r.sport {
 		l.text("high", r.highA.String())
 	}
-	n := &cfg.Noise
-	l.list("noise", n.Gyro, n.GyroBias, n.Acc, n.AccBias, n.Tilt, n.Encoder, n.JointZero, n.JointSpeed, n.Torque, n.FootScale, n.FootNoise).end()
+	r.cfg.Listen = r.low.addr
+	l.raw("config", r.cfg.json()).end()
 	return r, nil
 }
 

@@ -108,6 +108,7 @@ func (r *Robot) check(err error) {
 // restart is the robot's computer starting anew; it was laid down before.
 func (r *Robot) restart(downTo float64) {
 	r.tick, r.downTo, r.class = 0, downTo, ClassNone
+	r.n.torqueTick, r.n.dampingTick, r.n.torqueAfter = -1, -1, 0
 	stood, walked, falls := r.ref.stoodAt, r.ref.walkedAt, r.ref.falls
 	*r.ref = *newReferee()
 	r.ref.stoodAt, r.ref.walkedAt, r.ref.falls = stood, walked, falls

@@ -64,6 +64,7 @@ type Summary struct {
 	RxP50Us   float64 `json:"rx_p50_us"` // between commands, by the kernel's receive stamps; 0 in lockstep
 	RxP99Us   float64 `json:"rx_p99_us"`
 	RxMaxUs   float64 `json:"rx_max_us"`
+	Missed    uint64  `json:"missed"` // periods of 2 ms between the first and the last command in which none came; 0 in lockstep
 	Stalls    int     `json:"stalls"`
 	StallMax  float64 `json:"stall_max_ms"`
 	DroppedMs float64 `json:"dropped_ms"` // physics not made up for after stalls
@@ -87,7 +88,7 @@ type counts struct {
 	stallMax                              time.Duration
 	skipped                               uint64 // steps not made up for
 	physics                               uint64
-	interval                              histogram
+	interval                              intervals
 	lastRx                                int64
 }
 
@@ -107,7 +108,7 @@ func (c *counts) summary(r *Robot) Summary {
 		Falls: r.ref.falls, Posture: r.ref.posture, Height: r.st.Pos[2], Distance: r.ref.distance, WalkSeconds: r.ref.walked,
 		VxMean: v[0], VyMean: v[1], WzMean: v[2], MaxTorque: c.maxTorque, Tilt: c.tiltMax, Last: r.st.Pos,
 		DampingTick: c.dampingTick, TorqueTick: c.torqueTick, TorqueAfter: c.torqueAfter,
-		RxP50Us: c.interval.quantile(0.5) / 1e3, RxP99Us: c.interval.quantile(0.99) / 1e3, RxMaxUs: float64(c.interval.max) / 1e3,
+		RxP50Us: c.interval.quantile(0.5) / 1e3, RxP99Us: c.interval.quantile(0.99) / 1e3, RxMaxUs: float64(c.interval.max) / 1e3, Missed: c.interval.missed,
 		Stalls: c.stalls, StallMax: float64(c.stallMax) / 1e6, DroppedMs: float64(c.skipped) * stepSeconds * 1e3,
 		Physics: c.physics,
 	}
@@ -131,6 +132,18 @@ func (s *Summary) json() []byte {
 		b, _ = json.Marshal(err.Error())
 	}
 	return b
+}
+
+// intervals are the times between one command and the next, ns.
+type intervals struct {
+	histogram
+	missed uint64
+}
+
+// add counts one. A command more than half a period late leaves its period empty, whether it still comes or not.
+func (i *intervals) add(ns int64) {
+	i.histogram.add(ns)
+	i.missed += uint64(max((ns+stepNs/2)/stepNs-1, 0))
 }
 
 // histogram counts durations in ns, 16 buckets an octave: a quantile is good to 6 %.
