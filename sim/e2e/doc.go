@@ -1,0 +1,22 @@
+// Package e2e holds the tests in which the programs meet: the agent and the virtual robot, over real sockets, at walking speed.
+// It has no code of its own.
+//
+//	clawagent run --lockstep ──LowCmd──▶ clawsim robot --lockstep     built once by TestMain
+//	      ▲        ◀──LowState──              ▲            │
+//	      │ HTTP                 faults ──────┘            ▼ log
+//	      └───────────── test ◀────────────────────────────┘
+//
+// What arrives at the robot is judged by the robot's own log, never by what the agent says it sent; the agent's words count
+// only for what it tells people (GET /api/v1/state). Time is the robot's: in lockstep it moves 2 ms a command, some 25 times
+// faster than real time on a quiet machine, and how busy the machine is changes nothing in the results.
+//
+// Tests of rows of the safety table (agent/safety) come in pairs: above a threshold the act and its age, below it 60 s in
+// which nothing happens.
+//
+// # In one process
+//
+// Most rows are tested on the built programs. Some cannot be brought about from outside them: a policy that hangs or asks for
+// nonsense, a control loop that wakes late, a command that comes at an exact tick, a stop with no HTTP server in the process,
+// and what holds for single ticks only (warnings, the estimate's error). For those a control.Loop runs in the test, in front
+// of the virtual robot, over the same sockets, and the test looks at every tick (rig).
+package e2e
