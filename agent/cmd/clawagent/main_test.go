@@ -156,6 +156,16 @@ func (a *agent) said() string {
 	return a.stdout.String() + a.stderr.String()
 }
 
+// says waits until the agent has said something.
+func (a *agent) says(what string) {
+	a.t.Helper()
+	for end := time.Now().Add(patience); !strings.Contains(a.said(), what); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			a.t.Fatalf("does not say %q", what)
+		}
+	}
+}
+
 func (a *agent) signal(s os.Signal) {
 	a.t.Helper()
 	if err := a.cmd.Process.Signal(s); err != nil {

@@ -209,14 +209,15 @@ func run(cmd *cobra.Command, cfg *config, asJSON bool) error {
 	go func() {
 		select {
 		case <-sit.Done():
-			journal.log.Info("stopping: sitting down first; once more damps at once", "why", context.Cause(sit))
 			loop.Stop()
+			journal.log.Info("stopping: sitting down first; once more damps at once", "why", context.Cause(sit).Error())
 		case <-loop.Ended():
 			return
 		}
 		select {
 		case <-damp.Done():
 			loop.Stop()
+			journal.log.Info("stopping: damping at once", "why", context.Cause(damp).Error())
 		case <-loop.Ended():
 		}
 	}()
