@@ -5,9 +5,11 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 
-# Length of the demo, policy file for it ("" takes the one the program knows), time for each fuzz test, benchmarks to run.
+# Length of the demo, policy file for it ("" takes the one the program knows), way to its robot (udp); time for each fuzz test,
+# benchmarks to run.
 DURATION ?= 30s
 POLICY ?=
+ROBOT ?= udp
 FUZZTIME ?= 60s
 BENCH ?= .
 # Architecture of `make deps`: amd64 or arm64; "" is this machine's.
@@ -35,8 +37,8 @@ build: deps ## build clawagent, clawsim and clawpolicy into bin/
 	@mkdir -p bin
 	go build -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)
 
-demo: build ## walk a virtual Go1 with the real agent; last line is JSON, logs in out/demo [DURATION=30s POLICY=FILE]
-	@bin/clawsim demo --duration '$(DURATION)' $(if $(POLICY),--policy '$(POLICY)') --out out/demo
+demo: build ## walk a virtual Go1 with the real agent; last line is JSON, logs in out/demo [DURATION=30s POLICY=FILE ROBOT=udp]
+	@bin/clawsim demo --duration '$(DURATION)' $(if $(POLICY),--policy '$(POLICY)') --robot '$(ROBOT)' --out out/demo
 
 test: build ## run every test
 	go test ./...
