@@ -63,7 +63,7 @@ type Loop struct {
 	nowNs     atomic.Int64
 	modeNow   atomic.Uint32
 	inbox     atomic.Pointer[request]
-	requests  sync.Mutex // one requester at a time; the loop does not know it
+	requests  chan struct{} // holds the requester whose turn it is; the loop does not know it
 	commands  commands
 	stop      atomic.Int32 // 1 sit and end, 2 damp and end
 	snapshots triple[Snapshot]
@@ -134,8 +134,8 @@ func New(cfg Config, parts Parts) (*Loop, error) {
 		judge:  safety.New(parts.Safety),
 		filter: estimate.New(parts.Estimate),
 		home:   go1.Home,
-		ended:  make(chan struct{}),
-		frame:  make([]byte, 0, wire.LowCmdSize),
+		ended:  make(chan struct{}), requests: make(chan struct{}, 1),
+		frame: make([]byte, 0, wire.LowCmdSize),
 	}
 	if l.clock == nil {
 		l.clock = SystemClock{SpinNs: int64(cfg.SpinUs * 1e3)}

@@ -657,6 +657,44 @@ func (r *rig) tickQuick() bool {
 	return r.l.Tick(r.due)
 }
 
+// A loop that does not answer keeps nobody waiting beyond their own time.
+func TestAskGivesUp(t *testing.T) {
+	r := newRig(t, linktest.Config{})
+	first := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { first <- r.l.SetMode(ctx, Damp) }()
+	for r.l.inbox.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	gone, stop := context.WithCancel(context.Background())
+	stop()
+	if err := r.l.EStop(gone, true); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	r.refused(r.mode(Damp), NotArmed) // and the wish is forgotten
+}
+
+// A policy that is told the body's velocity walks only while its estimate is sound.
+func TestVelocityUnsure(t *testing.T) {
+	r := newRig(t, linktest.Config{}, func(_ *Config, p *Parts) {
+		g := &p.Spec.Groups[0]
+		g.Terms = append(g.Terms, rollout.Term{Name: "base_lin_vel", Size: 3, Scale: 1, History: 1})
+	})
+	r.standing()
+	r.drive(still)
+	r.l.filter.Reset()
+	answer := request{want: wantPolicy, answer: Refusal{Joint: -1}}
+	if got := r.l.apply(r.clock.now, &answer); got != VelocityUnsure {
+		t.Fatal(reasonTexts[got])
+	}
+	r.ticks(500)
+	r.must(r.mode(Policy))
+}
+
 // Every transition that the table does not name is refused, and nothing moves.
 func TestTransitions(t *testing.T) {
 	bring := map[Mode]func(*rig){

@@ -32,8 +32,12 @@ const (
 
 // ask hands a request to the loop and waits for its answer.
 func (l *Loop) ask(ctx context.Context, w want) error {
-	l.requests.Lock()
-	defer l.requests.Unlock()
+	select { // one at a time
+	case l.requests <- struct{}{}:
+		defer func() { <-l.requests }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	r := &request{want: w, answer: Refusal{Joint: -1}}
 	l.inbox.Store(r)
 	for !r.done.Load() {
