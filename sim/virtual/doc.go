@@ -13,7 +13,8 @@
 // Real time is the default: physics on absolute deadlines, 500 a second. Datagrams are put in order with the steps by the kernel's
 // receive stamp, so a thread that was held up catches up as if it had not been (at most 100 ms of physics; the robot's tick goes on
 // in any case). In lockstep time moves 2 ms for each valid command and stands still otherwise; a state that a fault takes
-// away is then replaced by an empty datagram, so that the other side's clock goes on too. Equal seeds and commands
+// away is then replaced by an empty datagram, so that the other side's clock goes on too; and a command behind which another already
+// waits is executed without an answer, or a sender that was woken by a duplicate would stay ahead for good. Equal seeds and commands
 // give equal log bytes in lockstep.
 //
 // Boots: folded (lying, without power until the first command), home (standing on its own motors until the first command), sport

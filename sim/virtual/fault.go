@@ -99,8 +99,8 @@ var kinds = []kind{
 		{name: "what", typ: word, value: "q", words: []string{"q", "dq"}, meaning: "q or dq"}}},
 	{name: "joint_speed", doc: "a joint's speed reads value", params: []param{oneJoint, num("value", "29", -1e6, 1e6, "rad/s")}},
 	{name: "joint_offset", doc: "a joint's angle reads off by rad", params: []param{oneJoint, num("rad", "0.5", -100, 100, "rad")}},
-	{name: "power", doc: "sum |tauEst dq| of the state is that many W, by torque and speed of FR_thigh and RL_thigh", params: []param{
-		num("w", "800", 0, 1200, "W")}},
+	{name: "power", doc: "sum |tauEst dq| of the state is that many W, by torque and speed of FR_calf", params: []param{
+		num("w", "800", 0, 2000, "W")}},
 	{name: "power_nan", doc: "a joint's speed is infinite, so power is no number", params: []param{oneJoint}},
 	{name: "temperature", doc: "a motor's temperature reads value", params: []param{anyJoint, num("value", "80", -128, 127, "C")}},
 	{name: "motor_mode", doc: "a motor reports mode value", params: []param{anyJoint, num("value", "8", 0, 255, "mode byte, 8 is overheat")}},
@@ -123,7 +123,7 @@ var kinds = []kind{
 		{name: "what", typ: word, value: "damping", words: []string{"damping", "pose"}, meaning: "damping (Kd 3), or the pose home with kp"},
 		num("kp", "60", 0, 1000, "of pose"), num("kd", "5", 0, 1000, "of pose"), num("share", "1", 0, 1, "share of the time that theirs are in force")}},
 	{name: "push", doc: "a force on the trunk", physics: true, params: []param{
-		num("n", "60", 0, 5000, "N"), num("ms", "200", 2, 1e6, "how long, ms, unless a duration is given"),
+		num("n", "40", 0, 5000, "N"), num("ms", "100", 2, 1e6, "how long, ms, unless a duration is given"),
 		num("dir", "90", -360, 360, "degrees from forward, to the left")}},
 	{name: "kick", doc: "the robot's velocity changes at once", physics: true, once: true, params: []param{
 		num("vx", "0", -10, 10, "m/s, forward"), num("vy", "0.3", -10, 10, "m/s, left"), num("vz", "0", -10, 10, "m/s, up")}},

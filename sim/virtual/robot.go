@@ -308,12 +308,17 @@ func (r *Robot) runLockstep(ctx context.Context) error {
 			r.schedule()
 		}
 		r.serveHigh()
-		d, ok := r.low.receive()
-		if !ok {
-			wait(idleWaitNs, r.low, r.high)
-			continue
+		if r.waiting == nil {
+			d, ok := r.low.receive()
+			if !ok {
+				wait(idleWaitNs, r.low, r.high)
+				continue
+			}
+			r.waiting = &d
 		}
-		r.receive(&d)
+		d := r.waiting
+		r.waiting = nil
+		r.receive(d)
 		if r.badRun >= maxPhysics {
 			return errBroken
 		}

@@ -471,6 +471,32 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// A sender in lockstep that has not waited for its answer gets one for all that it sent.
+func TestLockstepLetsNobodyRunAhead(t *testing.T) {
+	r, err := virtual.New(virtualtest.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c := newClient(t, r.Addr())
+	for range 3 {
+		c.send(encode(t, damping()))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	if got := tick(t, c.receive()); got != 6 {
+		t.Errorf("the answer is of %d ms, want 6", got)
+	}
+	cancel()
+	if err := <-ended; err != nil || !c.nothing() {
+		t.Errorf("%v, or more than one answer", err)
+	}
+	if s := r.Summary(); s.Frames != 3 || s.Answered != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 type fullDisk struct{}
 
 func (*fullDisk) Write(p []byte) (int, error) { return 0, errors.New("no space left") }

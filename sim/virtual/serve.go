@@ -15,8 +15,7 @@ const batteryOff = 0xA5
 func (r *Robot) receive(d *datagram) {
 	if r.off || r.time() < r.downTo {
 		if r.cfg.Lockstep && len(d.b) == wire.LowCmdSize { // time goes on, also for a computer that is starting
-			r.advance()
-			r.sendEmpty(d.from)
+			r.stepUnanswered(d)
 		}
 		return
 	}
@@ -37,16 +36,41 @@ func (r *Robot) receive(d *datagram) {
 			r.begin("reject").text("reason", "dropped").count("count", int64(r.n.dropped)).count("bytes", int64(len(d.b))).text("sender", d.from.String()).end()
 		}
 		if r.cfg.Lockstep {
-			r.advance()
-			r.sendEmpty(d.from)
+			r.stepUnanswered(d)
 		}
 		return
 	}
 	r.accept(&c, d)
-	if r.cfg.Lockstep {
-		r.advance()
+	if !r.cfg.Lockstep {
+		r.answer(d.from)
+		return
 	}
-	r.answer(d.from)
+	r.advance()
+	if !r.ahead(d) {
+		r.answer(d.from)
+	}
+}
+
+// stepUnanswered is lockstep's step for a command that nobody obeys; an empty datagram stands for the answer.
+func (r *Robot) stepUnanswered(d *datagram) {
+	r.advance()
+	if !r.ahead(d) {
+		r.sendEmpty(d.from)
+	}
+}
+
+// ahead says, in lockstep, that the sender of d did not wait for an answer: its next command is here. An answer more would
+// let it run ahead for good, since each one it gets makes it send again; datagrams beside the states (duplicates, junk)
+// bring it there. It invalidates d.b.
+func (r *Robot) ahead(d *datagram) bool {
+	if r.waiting == nil {
+		next, ok := r.low.receive()
+		if !ok {
+			return false
+		}
+		r.waiting = &next
+	}
+	return r.waiting.from == d.from && len(r.waiting.b) == wire.LowCmdSize
 }
 
 // reject counts a datagram and logs the first of its reason in each second.
