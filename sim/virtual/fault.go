@@ -119,6 +119,7 @@ var kinds = []kind{
 	{name: "foot_force_stuck", doc: "one foot sensor reads value", params: []param{oneFoot, num("value", "120", -32768, 32767, "counts")}},
 
 	{name: "drop_command", doc: "commands are lost on their way to the robot", physics: true, params: []param{share}},
+	{name: "delay_command", doc: "the motors get each command late", physics: true, params: []param{num("ms", "20", 0, 10000, "delay, ms")}},
 	{name: "other_sender", doc: "another program's frames arrive between ours", physics: true, params: []param{
 		{name: "what", typ: word, value: "damping", words: []string{"damping", "pose"}, meaning: "damping (Kd 3), or the pose home with kp"},
 		num("kp", "60", 0, 1000, "of pose"), num("kd", "5", 0, 1000, "of pose"), num("share", "1", 0, 1, "share of the time that theirs are in force")}},

@@ -206,6 +206,42 @@ func TestDelayGrows(t *testing.T) {
 	}
 }
 
+func TestCommandsLate(t *testing.T) {
+	cfg := virtualtest.Config()
+	f, err := virtual.ParseFault("delay_command,ms=20@0+0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Faults = []virtual.Fault{f}
+	r := virtualtest.Start(t, cfg)
+	c := newClient(t, r.Addr())
+	first := 0
+	for i := range 40 {
+		cmd := damping()
+		cmd.Motor[0].Mode = byte(100 + i)
+		// A command takes effect in the step after it, which is also the one that its answer is of, or 20 ms later.
+		if s := c.step(cmd); s.Motor[0].Mode != 0 {
+			if first == 0 {
+				first = i
+			}
+			if want := byte(100 + i - 10); s.Motor[0].Mode != want {
+				t.Errorf("step %d: command %d is in force, want %d", i, s.Motor[0].Mode, want)
+			}
+		}
+	}
+	if first != 10 {
+		t.Errorf("the first command took effect at step %d, want 10", first)
+	}
+	for range 15 {
+		c.step(damping())
+	}
+	cmd := damping()
+	cmd.Motor[0].Mode = 7
+	if s := c.step(cmd); s.Motor[0].Mode != 7 {
+		t.Error("the delay does not end")
+	}
+}
+
 func TestReorder(t *testing.T) {
 	cfg := virtualtest.Config()
 	f, err := virtual.ParseFault("reorder,samples=4@0.01")

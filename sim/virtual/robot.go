@@ -70,6 +70,7 @@ type Robot struct {
 	outbox  []packet
 	waiting *datagram // taken from the socket, but younger than the step to be made
 	frame   []byte
+	late    []lateCommand
 	folded  []float64 // physics at rest, lying
 
 	inbox   atomic.Bool // something is in injected
@@ -80,6 +81,12 @@ type Robot struct {
 	ended   bool
 	closed  sync.Once
 	started bool
+}
+
+// lateCommand is a command that the motors have not got yet.
+type lateCommand struct {
+	due float64 // s
+	cmd mujoco.MotorCmd
 }
 
 // packet is a datagram on its way out.
@@ -410,6 +417,10 @@ func (r *Robot) begin(event string) *logger { return r.log.begin(event, r.time()
 
 // advance makes one step.
 func (r *Robot) advance() {
+	for len(r.late) > 0 && r.late[0].due <= r.time()+1e-9 {
+		r.obey(r.late[0].cmd)
+		r.late = r.late[1:]
+	}
 	cmd := r.executed()
 	r.applyPush()
 	if err := r.sim.Advance(&cmd, 1); err != nil {

@@ -135,6 +135,21 @@ func TestModesAreEchoed(t *testing.T) {
 	}
 }
 
+func TestMotorsHeatUp(t *testing.T) {
+	cfg := virtualtest.Config()
+	cfg.Boot, cfg.Body.HeatS = virtual.BootHome, 0.5
+	cfg.Body.HeatC = 4
+	r := virtualtest.Start(t, cfg)
+	c := newClient(t, r.Addr())
+	var s wire.LowState
+	for range 1500 {
+		s = c.step(servo(60, 5))
+	}
+	if calf, hip := s.Motor[2], s.Motor[0]; calf.Temperature < 100 || calf.Mode != wire.ModeOverheat || hip.Temperature > 60 || hip.Mode != wire.ModeServo {
+		t.Errorf("calf %d C in mode %#x, hip %d C in mode %#x", calf.Temperature, calf.Mode, hip.Temperature, hip.Mode)
+	}
+}
+
 func TestRejects(t *testing.T) {
 	r := virtualtest.Start(t, virtualtest.Config())
 	c := newClient(t, r.Addr())

@@ -113,7 +113,7 @@ func (r *Robot) restart(downTo float64) {
 	*r.ref = *newReferee()
 	r.ref.stoodAt, r.ref.walkedAt, r.ref.falls = stood, walked, falls
 	r.closeHigh()
-	r.cmd, r.modes, r.hasCmd, r.sport = limp(), [len(r.modes)]byte{}, false, false
+	r.cmd, r.late, r.modes, r.hasCmd, r.sport = limp(), nil, [len(r.modes)]byte{}, false, false
 	r.check(r.sim.SetState(r.folded))
 	r.sim.Read(&r.st)
 	r.sense.lastDq = r.st.Dq
@@ -130,6 +130,16 @@ func (r *Robot) dropped() bool {
 		}
 	}
 	return lost
+}
+
+// commandDelay is how late a command takes effect, s.
+func (r *Robot) commandDelay() (s float64) {
+	for _, e := range r.effects {
+		if e.on && e.k.name == "delay_command" {
+			s += e.p["ms"] / 1e3
+		}
+	}
+	return s
 }
 
 // sportBack says whether sport mode holds the motors whatever the low level says.

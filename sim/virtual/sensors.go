@@ -8,6 +8,9 @@ import (
 	"github.com/openclaw-rl/openclaw/sim/mujoco"
 )
 
+// overheat is the temperature from which a motor reports mode 0x08, C. It goes on working: the worst.
+const overheat = 100
+
 // sensors turns what physics knows into what the robot says.
 type sensors struct {
 	cfg  *Config
@@ -89,6 +92,9 @@ func (s *sensors) motors(out *wire.LowState, st *mujoco.State, modes *[mujoco.Jo
 		steady := b.AmbientC + b.HeatC*st.Tau[i]*st.Tau[i]
 		s.temperature[i] += (steady - s.temperature[i]) * dt / b.HeatS
 		m.Temperature = int8(min(max(s.temperature[i], -128), 127))
+		if s.temperature[i] >= overheat {
+			m.Mode = wire.ModeOverheat
+		}
 	}
 }
 

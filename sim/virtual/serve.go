@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/openclaw-rl/openclaw/agent/wire"
+	"github.com/openclaw-rl/openclaw/sim/mujoco"
 )
 
 // batteryOff in LowCmd.BMSOff switches a Go1's battery off.
@@ -142,12 +143,20 @@ func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
 		r.closeHigh()
 		return
 	}
-	r.cmd, r.modes, r.hasCmd = m, m.Mode, true
+	if delay := r.commandDelay(); delay > 0 {
+		r.late = append(r.late, lateCommand{r.time() + delay, m})
+		return
+	}
+	r.late = nil // none of them may undo a newer one
+	r.obey(m)
 }
+
+// obey puts a command in force.
+func (r *Robot) obey(m mujoco.MotorCmd) { r.cmd, r.modes, r.hasCmd = m, m.Mode, true }
 
 // letGo takes the motors' power away, until the next command.
 func (r *Robot) letGo(cause string) {
-	r.cmd = limp()
+	r.cmd, r.late = limp(), nil
 	r.modes = [len(r.modes)]byte{}
 	r.hasCmd = false
 	r.begin("limp").text("cause", cause).end()
