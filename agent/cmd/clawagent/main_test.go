@@ -275,6 +275,19 @@ func (a *agent) stand() {
 	a.until("it stands", func(s *state) bool { return s.Mode == "stand" && s.Phase == "ready" })
 }
 
+// walk asks for the policy until the velocity estimate that it needs is sound.
+func (a *agent) walk() {
+	a.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		switch status, answer := a.try("/api/v1/mode", `{"mode":"policy"}`); {
+		case status == http.StatusOK:
+			return
+		case !strings.Contains(answer, "not sound yet") || time.Now().After(end):
+			a.t.Fatalf("policy: %d %s", status, answer)
+		}
+	}
+}
+
 var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // udpSocket is a socket of a test's own.
