@@ -16,7 +16,7 @@ import (
 // doctor runs `clawagent doctor --json`, and checks that exit code, ok and levels agree.
 func doctor(t testing.TB, robot netip.AddrPort, args ...string) (diagnosis, result) {
 	t.Helper()
-	r := clawagent(t, append([]string{"doctor", "--json", "--seconds", "0.2", "--robot", "udp://" + robot.String()}, args...)...)
+	r := clawagent(t, append([]string{"doctor", "--json", "--seconds", "0.4", "--robot", "udp://" + robot.String()}, args...)...)
 	var d diagnosis
 	r.lastJSON(t, &d)
 	errors := slices.ContainsFunc(d.Findings, func(f finding) bool { return f.Level == levelError })
@@ -110,6 +110,7 @@ func TestDoctorNamesWhatArrives(t *testing.T) {
 		{"battery_low", levelError, func(s *wire.LowState) { s.BMS.SOC = 5 }, "will not stand up"},
 	} {
 		t.Run(c.code, func(t *testing.T) {
+			t.Parallel() // they listen more than they compute
 			robot := linktest.New(t, linktest.Config{})
 			robot.OnState(c.alter)
 			d, _ := doctor(t, robot.Addr())
@@ -153,6 +154,7 @@ func TestDoctorNamesWhyNothingArrives(t *testing.T) {
 		{"empty", "empty_datagrams", []byte{}, "another program"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			peer := udpSocket(t, netip.AddrPortFrom(localhost, 0))
 			go answer(peer, peer, c.answer)
 			d, r := doctor(t, addrOf(peer))
@@ -224,11 +226,11 @@ func TestDoctorFewBadAmongGood(t *testing.T) {
 	go func() {
 		defer close(done)
 		frame, err := robot.Frame()
-		if err == nil && robot.Await(20, patience) {
+		if err == nil && robot.Await(5, patience) {
 			robot.Send(linktest.Corrupt(frame), linktest.Corrupt(frame), frame[:771])
 		}
 	}()
-	d, r := doctor(t, robot.Addr(), "--seconds", "0.5")
+	d, r := doctor(t, robot.Addr(), "--seconds", "2")
 	<-done
 	for _, code := range []string{"bad_crc", "wrong_length"} {
 		if f := d.find(code); f == nil || f.Level != levelWarning {

@@ -53,9 +53,10 @@ func (s *states) examine(d *diagnosis, limits *safety.Config, startNs, tookNs in
 	if s.wrongLevel > 0 {
 		d.add(levelError, "level_flag", link.LowLevelHelp, "%d states carry the level flag 0x%02X, not a low level's 0x%02X", s.wrongLevel, s.last.LevelFlag, wire.LevelLow)
 	}
-	if s.lastNs-startNs < tookNs/2 {
+	const stopped = 400e6 // ns of silence at the end that no busy computer explains
+	if silence := startNs + tookNs - s.lastNs; silence > max(tookNs/2, stopped) {
 		d.add(levelError, "states_stopped", "Check cable and power; the robot's log if it is a virtual one.",
-			"the last state came %.1f s before the end", float64(startNs+tookNs-s.lastNs)/1e9)
+			"the last state came %.1f s before the end", float64(silence)/1e9)
 	} else if float64(s.gapNs)/1e6 > limits.StateHoldMs {
 		d.fault(levelWarning, safety.StateStale, "for %.0f ms no state came; the agent holds its frame from %.0f ms on and damps from %.0f ms",
 			float64(s.gapNs)/1e6, limits.StateHoldMs, limits.StateDampMs)
