@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -169,17 +170,19 @@ func (f *demoFlags) demo(cmd *cobra.Command) error {
 	defer story.end()
 
 	var result *demoResult
+	first := ""
 	for attempt := 1; ; attempt++ {
 		d := demoAttempt{cfg: cfg, story: story, sit: sit, damp: damp}
 		result, err = d.run()
 		if err != nil { // nothing to judge: a program did not start
 			return fmt.Errorf("demo: %w", err)
 		}
-		result.Attempts = attempt
+		result.Attempts, result.First = attempt, first
 		if attempt > 1 || sit.Err() != nil || !result.machineStalled() {
 			break
 		}
-		story.say("the machine itself stood still for %.0f ms (the robot's record), and the agent's judge did what it must: %s", result.StallMaxMs, result.Fault)
+		first = fmt.Sprintf("the machine itself stood still for %.0f ms (the robot's record), and the agent's judge did what it must: %s", result.StallMaxMs, result.Fault)
+		story.say("%s", first)
 		story.say("starting over, once; the logs of this attempt are in %s", filepath.Join(cfg.out, "attempt-1"))
 		if err := keepLogs(cfg.out, "attempt-1"); err != nil {
 			return fmt.Errorf("demo: %w", err)
@@ -192,7 +195,11 @@ func (f *demoFlags) demo(cmd *cobra.Command) error {
 	}
 	switch {
 	case !result.OK:
-		return fmt.Errorf("demo: %s", result.Failures[0])
+		first, details, more := strings.Cut(result.Failures[0], "\n")
+		if more && f.asJSON { // else the story has told them
+			first += "\n" + details
+		}
+		return fmt.Errorf("demo: %s", first)
 	case cfg.policy == "":
 		return cli.NotAvailable(errDemoStands)
 	}

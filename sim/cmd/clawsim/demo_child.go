@@ -33,8 +33,10 @@ type child struct {
 	cmd   *exec.Cmd
 	lines lines
 	errs  string        // file of its standard error
+	ahead bool          // of ordinary programs, see startAhead
 	done  chan struct{} // closed when it has ended
 	err   error         // how it ended; after done
+	told  bool          // somebody has asked for that, by died
 }
 
 // startChild starts a program whose standard output is JSON lines. The caller is locked to its thread, which lives as long as the
@@ -49,7 +51,7 @@ func startChild(name, errs, program string, args ...string) (*child, error) {
 	c.cmd = exec.Command(program, args...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.lines, file
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if err := startAhead(c.cmd); err != nil {
+	if c.ahead, err = startAhead(c.cmd); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	go func() {
@@ -59,16 +61,17 @@ func startChild(name, errs, program string, args ...string) (*child, error) {
 	return c, nil
 }
 
-// startAhead starts a program all of whose threads come before ordinary ones (SCHED_FIFO 1), where the system allows it: robot and
+// startAhead starts a program all of whose threads come before ordinary ones (SCHED_FIFO 1) where the system allows it: robot and
 // agent are computers of their own, and here other programs may be at work beside them. The one urgent thread of each raises itself
 // further, but Go's runtime hands it its turns by way of the others (after each preemption, 100 times a second), and on a machine
 // at full load those ordinary threads wait for up to 100 ms.
-func startAhead(cmd *exec.Cmd) error {
-	ahead := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
-	if before, err := unix.SchedGetAttr(0, 0); err == nil && unix.SchedSetAttr(0, &ahead, 0) == nil {
+func startAhead(cmd *exec.Cmd) (ahead bool, err error) {
+	first := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	if before, err := unix.SchedGetAttr(0, 0); err == nil && unix.SchedSetAttr(0, &first, 0) == nil {
+		ahead = true
 		defer func() { _ = unix.SchedSetAttr(0, before, 0) }() // going back needs no rights
 	}
-	return cmd.Start()
+	return ahead, cmd.Start()
 }
 
 // ready waits for the first line and decodes it.
@@ -92,6 +95,7 @@ func (c *child) ready(ctx context.Context, out any) error {
 
 // died tells how it ended, with its last words. Its own "not available" is the demo's.
 func (c *child) died() error {
+	c.told = true
 	err := fmt.Errorf("%s ended: %v%s", c.name, c.cmd.ProcessState, c.tail())
 	if c.cmd.ProcessState.ExitCode() == cli.ExitNotAvailable {
 		return cli.NotAvailable(err)
@@ -118,8 +122,12 @@ func (c *child) tail() string {
 	return fmt.Sprintf("\n  the end of %s:\n    %s", c.errs, strings.Join(all[max(len(all)-childTail, 0):], "\n    "))
 }
 
-// stop interrupts it and waits; when again is done it is interrupted a second time. After childEnd it is killed. nil: it ended with 0.
+// stop interrupts it and waits; when again is done it is interrupted a second time. After childEnd it is killed. nil: it ended with 0,
+// or how it ended was told before.
 func (c *child) stop(again context.Context) error {
+	if c.told {
+		return nil
+	}
 	limit := time.NewTimer(childEnd)
 	defer limit.Stop()
 	if !c.ended() {

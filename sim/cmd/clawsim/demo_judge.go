@@ -139,8 +139,10 @@ type agentSummary struct {
 type demoResult struct {
 	OK       bool     `json:"ok"`
 	Failures []string `json:"failures"`
-	Attempts int      `json:"attempts"` // 2: the machine stood still in the first
-	Policy   string   `json:"policy"`   // file; empty: none
+	Attempts int      `json:"attempts"`               // 2: the machine stood still in the first
+	First    string   `json:"first_attempt,omitzero"` // how the first failed, if there was a second
+	Ahead    bool     `json:"real_time"`              // robot and agent ran ahead of ordinary programs
+	Policy   string   `json:"policy"`                 // file; empty: none
 	Name     string   `json:"policy_name"`
 
 	// From the robot's log: physics and receive times.

@@ -67,7 +67,7 @@ func (d *demoAttempt) run() (*demoResult, error) {
 		failures = append(failures, "agent: "+err.Error())
 	}
 	result := judge(d.cfg, log, &agent, d.from, d.to)
-	result.Fault = d.fault
+	result.Fault, result.Ahead = d.fault, d.robot.ahead && d.agent.ahead
 	result.Failures = append(failures, result.Failures...)
 	result.OK = len(result.Failures) == 0
 	return result, nil

@@ -113,6 +113,12 @@ func (s *story) verdict(r *demoResult, cfg *demoConfig) {
 	for _, f := range r.Failures {
 		s.say("FAILED  %s", f)
 	}
+	if demoTiming[r.Fault] {
+		s.say("hint    this machine was too busy for a loop of 500 Hz: end other programs and try again")
+		if !r.Ahead {
+			s.say("hint    real-time priority was refused; as root, or with CAP_SYS_NICE, robot and agent come before other programs")
+		}
+	}
 	switch {
 	case len(r.Failures) == 0 && cfg.policy != "":
 		s.say("OK      it walked")

@@ -307,8 +307,18 @@ func TestChild(t *testing.T) {
 	if err := c.lines.summary(&m); err == nil {
 		t.Error("one line is taken for a summary")
 	}
-	if err := c.stop(t.Context()); err == nil {
-		t.Error("an exit code of 3 is taken for a good end")
+	if err := c.stop(t.Context()); err != nil {
+		t.Errorf("it is told twice: %v", err)
+	}
+	c, err = startChild("sh", errs, "/bin/sh", "-c", `trap 'echo bye >&2; exit 4' INT; echo {}; while :; do sleep 0.01; done`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ready(t.Context(), &m); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.stop(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 4") || !strings.Contains(err.Error(), "bye") {
+		t.Errorf("stopped: %v", err)
 	}
 
 	c, err = startChild("sleep", errs, "/bin/sleep", "1000")
