@@ -65,12 +65,12 @@ func ProbeSport(ctx context.Context, high netip.AddrPort, timeout time.Duration)
 	if timeout <= 0 {
 		return r, fmt.Errorf("link: sport mode at %v: timeout %v is not positive", high, timeout)
 	}
-	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(high))
+	conn, err := dialHigh(high)
 	if err != nil {
 		return r, fmt.Errorf("link: sport mode at %v: %w", high, err)
 	}
 	defer conn.Close()
-	r.Local = conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	r.Local = localOf(conn)
 
 	var cmd wire.HighCmd
 	cmd.Init()
@@ -130,3 +130,16 @@ func ProbeSport(ctx context.Context, high netip.AddrPort, timeout time.Duration)
 	}
 	return r, nil
 }
+
+// dialHigh opens a socket for a probe. Where high is on this machine and nothing listens there, the kernel may choose that
+// very port to send from, and the probe would hear its own frames: then another is taken while the first is held.
+func dialHigh(high netip.AddrPort) (*net.UDPConn, error) {
+	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(high))
+	if err != nil || localOf(conn).Port() != high.Port() {
+		return conn, err
+	}
+	defer conn.Close()
+	return net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(high))
+}
+
+func localOf(conn *net.UDPConn) netip.AddrPort { return conn.LocalAddr().(*net.UDPAddr).AddrPort() }

@@ -61,10 +61,10 @@ func (j *journal) close() {
 }
 
 // watch looks 50 times a second until the loop ends; ten times a second the
-// file gets a line of figures.
-func (j *journal) watch(loop *control.Loop) {
-	var s, old control.Snapshot
-	loop.Snapshot(&old)
+// file gets a line of figures. old is the loop before it ran, so that what
+// changes while this goroutine waits for its first turn is told too.
+func (j *journal) watch(loop *control.Loop, old control.Snapshot) {
+	var s control.Snapshot
 	every := time.NewTicker(20 * time.Millisecond)
 	defer every.Stop()
 	for n := 0; ; n++ {

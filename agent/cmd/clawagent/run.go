@@ -118,6 +118,7 @@ func openPolicy(cfg *config) (*policyFile, error) {
 }
 
 func run(cmd *cobra.Command, cfg *config, asJSON bool) error {
+	control.BaseRealtime(&cfg.Control)
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(heapBytes)
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2) + 1) // the loop's thread keeps one to itself
@@ -204,8 +205,10 @@ func run(cmd *cobra.Command, cfg *config, asJSON bool) error {
 		}
 		others.Go(func() { drive(background, env, policy.session, journal.log) })
 	}
+	var before control.Snapshot
+	loop.Snapshot(&before)
 	go func() { loopDone <- loop.Run(background) }()
-	others.Go(func() { journal.watch(loop) })
+	others.Go(func() { journal.watch(loop, before) })
 	go func() {
 		select {
 		case <-sit.Done():
