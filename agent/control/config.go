@@ -17,6 +17,7 @@ type Config struct {
 	StopSeconds  float64 `yaml:"stop_seconds" doc:"zero velocity before it sits down, s"`
 	HomeSeconds  float64 `yaml:"home_seconds" doc:"from the policy's last target to home before it sits down, s"`
 	BlendSeconds float64 `yaml:"blend_seconds" doc:"gains and targets move from the stand's to the policy's, s"`
+	HoldSeconds  float64 `yaml:"hold_seconds" doc:"stand hold: from the policy's last target to home, s"`
 	DampSeconds  float64 `yaml:"damp_seconds" doc:"damping frames sent before the program ends, s"`
 
 	AccelerationMS2   float64 `yaml:"acceleration_m_s2" doc:"how fast the followed velocity may change, m/s2"`
@@ -41,7 +42,7 @@ func DefaultConfig() Config {
 	return Config{
 		StandKp: 60, StandKd: 5,
 		FoldSeconds: 1, RiseSeconds: 1.5, LowerSeconds: 1.5, StopSeconds: 1, HomeSeconds: 0.5,
-		BlendSeconds: 0.3, DampSeconds: 0.5,
+		BlendSeconds: 0.3, HoldSeconds: 0.15, DampSeconds: 0.5,
 		AccelerationMS2: 2, YawAccelRadS2: 4,
 		RemoteVxMS: 1, RemoteVyMS: 0.4, RemoteWzRadS: 1, RemoteDeadZone: 0.08,
 		CommandAheadS: 2, ObservationLimitZ: 6,
@@ -63,6 +64,7 @@ func (c *Config) Validate() error {
 		{"stop_seconds", c.StopSeconds, 0, 1},
 		{"home_seconds", c.HomeSeconds, 0.2, 3},
 		{"blend_seconds", c.BlendSeconds, 0.2, 0.5},
+		{"hold_seconds", c.HoldSeconds, 0.05, 0.3},
 		{"damp_seconds", c.DampSeconds, 0.5, 10},
 		{"acceleration_m_s2", c.AccelerationMS2, 0.1, 20},
 		{"yaw_acceleration_rad_s2", c.YawAccelRadS2, 0.1, 40},
@@ -99,7 +101,9 @@ const (
 	stopMargin   = 0.15 // rad beyond the mechanical stops that an encoder may say
 	maxStates    = 16   // states taken per tick
 	linkFailures = 10   // sends in a row that may fail
-	remoteHold   = int64(1e9)
+	// lockstepPatience is how many ticks in a row may wait in full for a robot.
+	lockstepPatience = 10
+	remoteHold       = int64(1e9)
 )
 
 // dampKd (N*m*s/rad) is the whole of the damping frame.

@@ -112,6 +112,7 @@ type Loop struct {
 	sticks          [3]float32
 	trackNs         int64
 	sendRun         int
+	unanswered      int   // lockstep: ticks in a row
 	endNs           int64 // when the last damping began, while stopping
 	stats           Stats
 	endErr          error

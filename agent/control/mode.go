@@ -11,7 +11,7 @@ const (
 	Idle   Mode = iota // sends nothing
 	Listen             // damping frames, so that states come
 	Damp               // damping frames
-	Stand              // standing up, standing, or holding the last target
+	Stand              // standing up, standing, or holding after the policy let go
 	Policy             // the policy walks
 	Sit                // on the way to lying
 	EStop              // stopped by a person
@@ -43,7 +43,7 @@ const (
 	PhaseFold           // stand: from where it lies to the folded pose
 	PhaseRise           // stand: folded pose to home
 	PhaseReady          // stand: at home
-	PhaseHold           // stand: the policy's last target is held
+	PhaseHold           // stand: the policy let go, the legs are brought home at once
 	PhaseBlend          // policy: gains and targets move from the stand's to the policy's
 	PhaseWalk           // policy
 	PhaseStopping       // sit: the policy still walks, commanded to stand still

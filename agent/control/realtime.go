@@ -2,7 +2,9 @@ package control
 
 import (
 	"fmt"
+	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -14,14 +16,43 @@ type schedParam struct{ Priority int32 }
 
 const schedFIFO = 1 // sched.h
 
+// BaseRealtime lifts every thread of the process, and so all that they will
+// start, to the lowest real-time priority. The loop's thread stands far above
+// them, but it needs them: now and then Go's scheduler takes a locked thread's
+// goroutine away and only another thread can give it back, and beside a dozen
+// busy ordinary processes that took 30 to 60 ms (measured: sim/cmd/clawsim demo
+// at load 12; at priority 1 never more than 8). Call it first thing. A refusal
+// is no error; Realtime says what was reached.
+func BaseRealtime(cfg *Config) {
+	if cfg.Priority == 0 || cfg.Lockstep {
+		return
+	}
+	p := schedParam{Priority: 1}
+	for range 3 { // threads may be born while we look
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return
+		}
+		for _, t := range tasks {
+			if tid, err := strconv.Atoi(t.Name()); err == nil {
+				_, _, _ = unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), schedFIFO, uintptr(unsafe.Pointer(&p)))
+			}
+		}
+	}
+}
+
 // Realtime makes the calling goroutine's thread fit for the loop and says what
-// was reached: it is locked to its OS thread, pinned to a core and, last and
-// alone, raised to SCHED_FIFO. Memory is locked as it is touched. What the
-// system refuses is said and is no error: the loop measures what comes of it.
-// Call it when all other threads exist: threads that C code makes later would
-// inherit the priority.
+// was reached: it is locked to its OS thread, pinned to a core and, last,
+// raised to SCHED_FIFO above all others. Memory is locked as it is touched. What
+// the system refuses is said and is no error: the loop measures what comes of
+// it. Call it when all other threads exist: threads that C code makes later
+// would inherit the priority. In lockstep, where time is not real, it only locks
+// the goroutine to its thread.
 func Realtime(cfg *Config) string {
 	runtime.LockOSThread()
+	if cfg.Lockstep {
+		return "lockstep: ordinary priority"
+	}
 	var said []string
 	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
 		said = append(said, "memory not locked: "+err.Error())

@@ -316,7 +316,13 @@ func (l *Loop) lockstepWait() {
 		time.Sleep(time.Duration(PeriodNs))
 		return
 	}
-	l.parts.Link.Wait(int64(l.cfg.LockWaitMs * 1e6))
+	patience := int64(l.cfg.LockWaitMs * 1e6)
+	if l.unanswered >= lockstepPatience {
+		patience = 1e6 // the robot is gone: time goes on without it
+	}
+	if l.unanswered++; l.parts.Link.Wait(patience) {
+		l.unanswered = 0
+	}
 }
 
 func jointName(i int) string { return go1.JointNames[i] }

@@ -28,8 +28,11 @@ const (
 	// restartMs is how far back the robot's clock must go to be a new start, and
 	// not a state overtaken on its way.
 	restartMs = 1000
-	// frames that the motors may be answering.
-	sentFrames = 5
+	// answered is how many frames the motors may be answering in one state, the
+	// newest being the last one sent before it was sensed; sentFrames are kept,
+	// a quarter of a second, for states that were long on their way.
+	answered   = 5
+	sentFrames = 128
 	// warnHoldNs keeps a counted event visible.
 	warnHoldNs = 1000 * msNs
 )
@@ -93,6 +96,7 @@ type Judge struct {
 
 	edgeLo, edgeHi [go1.Joints]float64 // how far outside its limits a target may still be
 	sent           [sentFrames]frame
+	sentNs         [sentFrames]int64
 	sentCount      int
 	q, dq          [go1.Joints]float64
 	quat           [4]float32
@@ -370,18 +374,23 @@ func (j *Judge) charge(now int64, s *wire.LowState) {
 	}
 }
 
-// sender compares the motors' own torque estimate with what our last frames ask
-// for at the measured angles and speeds.
+// sender compares the motors' own torque estimate with what the frames that they
+// had when the state was sensed ask for, at the measured angles and speeds.
 func (j *Judge) sender(now int64, s *wire.LowState) {
-	if !j.torque || j.sentCount < sentFrames || now-j.sinceNs < settleNs {
+	newest := j.sentCount - 1
+	for newest >= 0 && newest > j.sentCount-sentFrames && j.sentNs[newest%sentFrames] > j.sensedNs {
+		newest--
+	}
+	oldest := newest - answered + 1
+	if !j.torque || oldest < 0 || oldest < j.sentCount-sentFrames || j.sensedNs-j.sinceNs < settleNs {
 		j.senderRun = 0
 		return
 	}
 	off := 0
 	for i := range go1.Joints {
 		lo, hi := math.Inf(1), math.Inf(-1)
-		for k := range j.sent {
-			t := j.sent[k].torque(i, j.q[i], j.dq[i])
+		for k := oldest; k <= newest; k++ {
+			t := j.sent[k%sentFrames].torque(i, j.q[i], j.dq[i])
 			lo, hi = min(lo, t), max(hi, t)
 		}
 		limit := float64(go1.TorqueMax[i])
@@ -556,7 +565,7 @@ func (j *Judge) Frame(nowNs int64, c *wire.LowCmd) bool {
 		m := &c.Motor[i]
 		m.Q, m.Tau, m.Kp, m.Kd = float32(f.q[i]), float32(f.tau[i]), float32(f.kp[i]), float32(f.kd[i])
 	}
-	j.sent[j.sentCount%sentFrames] = f
+	j.sent[j.sentCount%sentFrames], j.sentNs[j.sentCount%sentFrames] = f, nowNs
 	j.sentCount++
 	return true
 }

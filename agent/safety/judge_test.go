@@ -222,6 +222,40 @@ func TestDelayGrows(t *testing.T) {
 	}
 }
 
+// Torques that answer older frames, because the state was long on its way, are
+// still answers to ours: what is wrong is the age.
+func TestDelayIsNoOtherSender(t *testing.T) {
+	r := newRig(t).walking()
+	type past struct {
+		tick uint32
+		tau  [go1.Joints]float32
+	}
+	var asked []past
+	sent := r.s.Tick
+	for i := 0; r.j.Verdict().Severity == None && i < 20000; i++ {
+		sent += 2
+		var p past
+		p.tick = sent
+		for k := range go1.Joints { // a new target each 20 ms, 17 N*m apart
+			r.cmd.Motor[k].Q = go1.Home[k] + float32((i/10+k)%2)*0.5
+			p.tau[k] = 35 * (r.cmd.Motor[k].Q - go1.Home[k])
+		}
+		asked = append(asked, p)
+		lag := uint32(i/100) * 2 // 10 ms a second
+		r.frozen = true
+		r.s.Tick = sent - lag
+		for _, p := range asked {
+			if p.tick == r.s.Tick-2 {
+				for k := range go1.Joints {
+					r.s.Motor[k].TauEst = p.tau[k]
+				}
+			}
+		}
+		r.once()
+	}
+	r.is(Damp, EndToEndAge)
+}
+
 // Two quartz clocks differ: that is no growing delay.
 func TestClocksDrift(t *testing.T) {
 	for _, ppm := range []float64{-150, 150} {
@@ -593,6 +627,15 @@ func TestAnotherSender(t *testing.T) {
 	r.run(24)
 	r.none()
 	r.run(21)
+	r.is(Damp, AnotherSender)
+	// A slow motor gives what it is asked for.
+	r = newRig(t).walking()
+	for k := range go1.Joints {
+		r.s.Motor[k].Dq = 5
+		r.cmd.Motor[k] = wire.MotorCmd{Mode: ModeServo, Tau: 15, Q: go1.Home[k]}
+		r.s.Motor[k].TauEst = 1
+	}
+	r.run(60)
 	r.is(Damp, AnotherSender)
 	// A fast motor gives less than it is asked for.
 	r = newRig(t).walking()
