@@ -2,9 +2,7 @@ package control
 
 import (
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"unsafe"
 
@@ -15,31 +13,6 @@ import (
 type schedParam struct{ Priority int32 }
 
 const schedFIFO = 1 // sched.h
-
-// BaseRealtime lifts every thread of the process, and so all that they will
-// start, to the lowest real-time priority. The loop's thread stands far above
-// them, but it needs them: now and then Go's scheduler takes a locked thread's
-// goroutine away and only another thread can give it back, and beside a dozen
-// busy ordinary processes that took 30 to 60 ms (measured: sim/cmd/clawsim demo
-// at load 12; at priority 1 never more than 8). Call it first thing. A refusal
-// is no error; Realtime says what was reached.
-func BaseRealtime(cfg *Config) {
-	if cfg.Priority == 0 || cfg.Lockstep {
-		return
-	}
-	p := schedParam{Priority: 1}
-	for range 3 { // threads may be born while we look
-		tasks, err := os.ReadDir("/proc/self/task")
-		if err != nil {
-			return
-		}
-		for _, t := range tasks {
-			if tid, err := strconv.Atoi(t.Name()); err == nil {
-				_, _, _ = unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), schedFIFO, uintptr(unsafe.Pointer(&p)))
-			}
-		}
-	}
-}
 
 // Realtime makes the calling goroutine's thread fit for the loop and says what
 // was reached: it is locked to its OS thread, pinned to a core and, last,

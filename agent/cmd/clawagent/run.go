@@ -118,7 +118,7 @@ func openPolicy(cfg *config) (*policyFile, error) {
 }
 
 func run(cmd *cobra.Command, cfg *config, asJSON bool) error {
-	control.BaseRealtime(&cfg.Control)
+	ahead := !cfg.Control.Lockstep && cfg.Control.Priority > 0 && cli.Ahead()
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(heapBytes)
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2) + 1) // the loop's thread keeps one to itself
@@ -224,7 +224,7 @@ func run(cmd *cobra.Command, cfg *config, asJSON bool) error {
 		case <-loop.Ended():
 		}
 	}()
-	ready(cmd.OutOrStdout(), asJSON, cfg, listener, &info)
+	ready(cmd.OutOrStdout(), asJSON, cfg, listener, &info, ahead)
 	if cfg.Arm {
 		others.Go(func() {
 			if err := loop.Arm(background); err != nil {
@@ -252,10 +252,10 @@ func drive(ctx context.Context, env rollout.Env, p rollout.Policy, log *slog.Log
 	}
 }
 
-func ready(w io.Writer, asJSON bool, cfg *config, l net.Listener, info *httpapi.Info) {
+func ready(w io.Writer, asJSON bool, cfg *config, l net.Listener, info *httpapi.Info, ahead bool) {
 	if asJSON {
 		_ = cli.PrintJSON(w, map[string]any{"ready": true, "http": l.Addr().String(), "robot": cfg.low().String(),
-			"policy": info.PolicyName, "policy_sha256": info.PolicySHA256, "pid": os.Getpid()})
+			"ahead": ahead, "policy": info.PolicyName, "policy_sha256": info.PolicySHA256, "pid": os.Getpid()})
 		return
 	}
 	fmt.Fprintf(w, "clawagent: robot %s, http://%s, ", cfg.low(), l.Addr())

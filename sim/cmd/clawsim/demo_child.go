@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"golang.org/x/sys/unix"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
 )
@@ -33,14 +32,13 @@ type child struct {
 	cmd   *exec.Cmd
 	lines lines
 	errs  string        // file of its standard error
-	ahead bool          // of ordinary programs, see startAhead
 	done  chan struct{} // closed when it has ended
 	err   error         // how it ended; after done
 	told  bool          // somebody has asked for that, by died
 }
 
 // startChild starts a program whose standard output is JSON lines. The caller is locked to its thread, which lives as long as the
-// child: the death signal comes when the thread ends, and the thread's priority is what the child inherits.
+// child: the death signal comes when the thread ends.
 func startChild(name, errs, program string, args ...string) (*child, error) {
 	file, err := os.Create(errs)
 	if err != nil {
@@ -51,7 +49,7 @@ func startChild(name, errs, program string, args ...string) (*child, error) {
 	c.cmd = exec.Command(program, args...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.lines, file
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if c.ahead, err = startAhead(c.cmd); err != nil {
+	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	go func() {
@@ -59,19 +57,6 @@ func startChild(name, errs, program string, args ...string) (*child, error) {
 		close(c.done)
 	}()
 	return c, nil
-}
-
-// startAhead starts a program all of whose threads come before ordinary ones (SCHED_FIFO 1) where the system allows it: robot and
-// agent are computers of their own, and here other programs may be at work beside them. The one urgent thread of each raises itself
-// further, but Go's runtime hands it its turns by way of the others (after each preemption, 100 times a second), and on a machine
-// at full load those ordinary threads wait for up to 100 ms.
-func startAhead(cmd *exec.Cmd) (ahead bool, err error) {
-	first := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
-	if before, err := unix.SchedGetAttr(0, 0); err == nil && unix.SchedSetAttr(0, &first, 0) == nil {
-		ahead = true
-		defer func() { _ = unix.SchedSetAttr(0, before, 0) }() // going back needs no rights
-	}
-	return ahead, cmd.Start()
 }
 
 // ready waits for the first line and decodes it.

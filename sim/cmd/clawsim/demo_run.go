@@ -33,6 +33,7 @@ type demoAttempt struct {
 
 	from, to float64 // s of the robot's time between which it was to walk; 0: it did not come to that
 	fault    string  // name of the agent's latched fault
+	ahead    bool    // both programs run ahead of ordinary ones
 }
 
 // run makes the attempt and judges it. An error means that there is nothing to judge. No child survives it.
@@ -67,7 +68,7 @@ func (d *demoAttempt) run() (*demoResult, error) {
 		failures = append(failures, "agent: "+err.Error())
 	}
 	result := judge(d.cfg, log, &agent, d.from, d.to)
-	result.Fault, result.Ahead = d.fault, d.robot.ahead && d.agent.ahead
+	result.Fault, result.Ahead = d.fault, d.ahead
 	result.Failures = append(failures, result.Failures...)
 	result.OK = len(result.Failures) == 0
 	return result, nil
@@ -92,11 +93,13 @@ func (d *demoAttempt) start() (err error) {
 		return err
 	}
 	var agent struct {
-		HTTP string `json:"http"`
+		HTTP  string `json:"http"`
+		Ahead bool   `json:"ahead"`
 	}
 	if err := d.agent.ready(d.sit, &agent); err != nil {
 		return err
 	}
+	d.ahead = robot.Ahead && agent.Ahead
 	d.api, d.truth = newAgentClient(agent.HTTP), newTruthClient(robot.Control)
 	d.story.say("%-13s virtual Go1 on udp://%s, agent on http://%s", "started", robot.Low, agent.HTTP)
 	if d.cfg.policy == "" {

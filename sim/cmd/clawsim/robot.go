@@ -130,6 +130,7 @@ func (o *robotOptions) apply(cfg *virtual.Config) error {
 // ready is the first line of --json.
 type ready struct {
 	Ready   bool   `json:"ready"`
+	Ahead   bool   `json:"ahead"` // its threads come before ordinary programs
 	Low     string `json:"low"`
 	High    string `json:"high,omitempty"`    // only while sport mode answers
 	Control string `json:"control,omitempty"` // only when asked for
@@ -153,12 +154,14 @@ func runRobot(cmd *cobra.Command, cfg *virtual.Config, o *robotOptions) (err err
 			}
 		}()
 	}
+	// Before the physics' thread exists, so that its own priority is set last.
+	ahead := !cfg.Lockstep && cfg.Priority > 0 && cli.Ahead()
 	r, err := virtual.New(*cfg)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	hello := ready{Ready: true, Low: r.Addr().String(), Boot: string(cfg.Boot), Seed: cfg.Seed}
+	hello := ready{Ready: true, Ahead: ahead, Low: r.Addr().String(), Boot: string(cfg.Boot), Seed: cfg.Seed}
 	if cfg.Boot == virtual.BootSport {
 		hello.High = r.HighAddr().String()
 	}
