@@ -41,7 +41,7 @@ func (d *diagnosis) find(code string) *finding {
 }
 
 func TestDoctorReady(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	d, r := doctor(t, robot.Addr())
 	if !d.OK || r.code != 0 || r.stderr != "" {
 		t.Fatalf("%+v\n%s", d.Findings, r.stderr)
@@ -111,7 +111,7 @@ func TestDoctorNamesWhatArrives(t *testing.T) {
 	} {
 		t.Run(c.code, func(t *testing.T) {
 			t.Parallel() // they listen more than they compute
-			robot := linktest.New(t, linktest.Config{})
+			robot := lyingRobot(t)
 			robot.OnState(c.alter)
 			d, _ := doctor(t, robot.Addr())
 			f := d.find(c.code)
@@ -127,7 +127,7 @@ func TestDoctorNamesWhatArrives(t *testing.T) {
 
 // TestDoctorNamesWhyNothingArrives: rows 20, 21 and 23 of cases.md, each cause on a real socket.
 func TestDoctorNamesWhyNothingArrives(t *testing.T) {
-	good, err := linktest.New(t, linktest.Config{}).Frame()
+	good, err := lyingRobot(t).Frame()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestDoctorNamesWhyNothingArrives(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			peer := udpSocket(t, netip.AddrPortFrom(localhost, 0))
+			peer := udpSocket(t, closedPort(t))
 			go answer(peer, peer, c.answer)
 			d, r := doctor(t, addrOf(peer))
 			f := d.find(c.code)
@@ -178,7 +178,7 @@ func TestDoctorNamesWhyNothingArrives(t *testing.T) {
 		}
 	})
 	t.Run("wrong port", func(t *testing.T) {
-		peer, other := udpSocket(t, netip.AddrPortFrom(localhost, 0)), udpSocket(t, netip.AddrPortFrom(localhost, 0))
+		peer, other := udpSocket(t, closedPort(t)), udpSocket(t, netip.AddrPortFrom(localhost, 0))
 		go answer(peer, other, good)
 		d, r := doctor(t, addrOf(peer))
 		f := d.find("wrong_port")
@@ -187,7 +187,7 @@ func TestDoctorNamesWhyNothingArrives(t *testing.T) {
 		}
 	})
 	t.Run("foreign sender", func(t *testing.T) {
-		peer := udpSocket(t, netip.AddrPortFrom(localhost, 0))
+		peer := udpSocket(t, closedPort(t))
 		other := udpSocket(t, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 9}), 0))
 		go answer(peer, other, good)
 		d, _ := doctor(t, addrOf(peer))
@@ -196,7 +196,7 @@ func TestDoctorNamesWhyNothingArrives(t *testing.T) {
 		}
 	})
 	t.Run("states stop", func(t *testing.T) {
-		robot := linktest.New(t, linktest.Config{})
+		robot := lyingRobot(t)
 		robot.Drop(func(number uint64) bool { return number > 3 })
 		d, _ := doctor(t, robot.Addr(), "--seconds", "1")
 		if f := d.find("states_stopped"); f == nil || f.Level != levelError {
@@ -221,7 +221,7 @@ func answer(at, from *net.UDPConn, datagram []byte) {
 
 // TestDoctorFewBadAmongGood: what does not keep states from flowing is a warning.
 func TestDoctorFewBadAmongGood(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -271,7 +271,7 @@ func unfelled(t *testing.T, robot *linktest.Robot) {
 
 // TestDoctorHighLevelUnclear: what answers strangely may be a sport mode of another version.
 func TestDoctorHighLevelUnclear(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	high := udpSocket(t, netip.AddrPortFrom(localhost, 0))
 	go answer(high, high, make([]byte, 99))
 	d, _ := doctor(t, robot.Addr(), "--high", addrOf(high).String())
@@ -315,7 +315,7 @@ func ownAddr(t *testing.T) netip.Addr {
 
 // TestDoctorSparesAnotherAgentsRobot: frames between a running agent's would make a walking robot fall.
 func TestDoctorSparesAnotherAgentsRobot(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	a := startAgent(t, robot.Addr(), "--lockstep")
 	t.Setenv("TMPDIR", t.TempDir()) // the lock is not a matter of folders
 	d, r := doctor(t, robot.Addr())
@@ -339,7 +339,7 @@ func TestDoctorSparesAnotherAgentsRobot(t *testing.T) {
 }
 
 func TestDoctorLocalAddress(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	taken := udpSocket(t, netip.AddrPortFrom(localhost, 0))
 	d, r := doctor(t, robot.Addr(), "--local", addrOf(taken).String())
 	if f := d.find("local_address"); f == nil || r.code != 1 || !strings.Contains(f.Text, addrOf(taken).String()) {
@@ -354,7 +354,7 @@ func TestDoctorLocalAddress(t *testing.T) {
 
 // TestDoctorForPeople: the same words in the same order each time, errors first.
 func TestDoctorForPeople(t *testing.T) {
-	peer := udpSocket(t, netip.AddrPortFrom(localhost, 0))
+	peer := udpSocket(t, closedPort(t))
 	go answer(peer, peer, make([]byte, wire.LowStateSize))
 	var shapes []string
 	for range 3 {

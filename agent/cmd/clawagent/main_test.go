@@ -8,18 +8,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/openclaw-rl/openclaw/agent/link/linktest"
 )
 
 // patience is how long a test waits for what should come at once. It bounds a
@@ -36,7 +40,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	program = filepath.Join(dir, "clawagent")
-	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
+	out, err := exec.Command("go", slices.Concat([]string{"build", "-o", program}, buildFlags, []string{"."})...).CombinedOutput()
 	code := 1
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
@@ -125,6 +129,9 @@ func startAgent(t testing.TB, robot netip.AddrPort, args ...string) *agent {
 	t.Cleanup(func() {
 		a.cmd.Process.Kill()
 		<-a.ended
+		if strings.Contains(a.said(), "DATA RACE") {
+			t.Error("a race in the agent")
+		}
 		if t.Failed() {
 			t.Logf("agent said:\n%s", a.said())
 		}
@@ -303,21 +310,32 @@ func udpSocket(t testing.TB, at netip.AddrPort) *net.UDPConn {
 
 func addrOf(c *net.UDPConn) netip.AddrPort { return c.LocalAddr().(*net.UDPAddr).AddrPort() }
 
-// closedPort is an address of this machine where nothing listens.
+// closedPort is an address of this machine where nothing listens, nor 75 above, where the agent looks for sport mode. It lies
+// below the ports that the kernel hands out, so that no socket of another test lands there.
 func closedPort(t testing.TB) netip.AddrPort {
 	t.Helper()
-	// Below the ports that the kernel hands out, so that no other test's socket lands there.
-	for port := uint16(20000); port < 30000; port++ {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = unix.Bind(fd, &unix.SockaddrInet4{Port: int(port), Addr: localhost.As4()})
-		unix.Close(fd)
-		if err == nil {
+	for range 100 {
+		port := 20000 + uint16(rand.IntN(10000))
+		if free(t, port) && free(t, port+75) {
 			return netip.AddrPortFrom(localhost, port)
 		}
 	}
 	t.Fatal("no free port")
 	return netip.AddrPort{}
+}
+
+func free(t testing.TB, port uint16) bool {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	return unix.Bind(fd, &unix.SockaddrInet4{Port: int(port), Addr: localhost.As4()}) == nil
+}
+
+// lyingRobot is a Go1 at low level, in lockstep, whose high-level port refuses.
+func lyingRobot(t testing.TB) *linktest.Robot {
+	t.Helper()
+	return linktest.New(t, linktest.Config{Addr: closedPort(t)})
 }

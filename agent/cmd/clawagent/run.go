@@ -123,17 +123,18 @@ func run(cmd *cobra.Command, cfg *config, asJSON bool) error {
 	debug.SetMemoryLimit(heapBytes)
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2) + 1) // the loop's thread keeps one to itself
 
-	journal, err := openJournal(cmd.ErrOrStderr(), cfg.Log)
-	if err != nil {
-		return err
-	}
-	defer journal.close()
-
 	unlock, err := lockRobot(cfg.low())
 	if err != nil {
 		return err
 	}
 	defer unlock()
+
+	// After the lock: a second agent must not empty the first one's file.
+	journal, err := openJournal(cmd.ErrOrStderr(), cfg.Log)
+	if err != nil {
+		return err
+	}
+	defer journal.close()
 
 	udp, err := cfg.dial()
 	if err != nil {

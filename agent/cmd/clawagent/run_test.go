@@ -56,7 +56,7 @@ func lastRun(robot *linktest.Robot) (class linktest.Class, n int) {
 // TestInterruptInIdle: nobody armed it, so nothing was sent, and it ends at once.
 func TestInterruptInIdle(t *testing.T) {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		robot := linktest.New(t, linktest.Config{})
+		robot := lyingRobot(t)
 		a := startAgent(t, robot.Addr())
 		a.signal(s)
 		r := a.wait()
@@ -68,7 +68,7 @@ func TestInterruptInIdle(t *testing.T) {
 
 // TestInterruptStanding: the first signal sits the robot down, and damping is sent for half a second before the end.
 func TestInterruptStanding(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	a := startAgent(t, robot.Addr(), "--lockstep")
 	a.stand()
 	standing := robot.Count()
@@ -92,7 +92,7 @@ func TestInterruptStanding(t *testing.T) {
 
 // TestTwoInterruptsDampAtOnce: the second signal ends the sitting down.
 func TestTwoInterruptsDampAtOnce(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	// In lockstep the agent waits for each answer, so the robot decides how far it comes between two signals.
 	a := startAgent(t, robot.Addr(), "--lockstep", "--set", "control.lockstep_wait_ms=60000")
 	a.stand()
@@ -150,7 +150,7 @@ func count(robot *linktest.Robot, after uint64, class linktest.Class) (n int) {
 // TestKilledAgent: nothing in a killed process can send another frame, so the robot goes on with the last one. That is why a
 // guard in a process of its own belongs beside the agent. The journal is whole up to the end, and the robot free for another.
 func TestKilledAgent(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	name := filepath.Join(t.TempDir(), "agent.jsonl")
 	a := startAgent(t, robot.Addr(), "--lockstep", "--log", name)
 	a.stand()
@@ -193,7 +193,7 @@ func TestKilledAgent(t *testing.T) {
 
 // TestJournalIsForThisRun: an agent that begins anew begins its file anew, and standard error stays for people.
 func TestJournalIsForThisRun(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	name := filepath.Join(t.TempDir(), "agent.jsonl")
 	if err := os.WriteFile(name, []byte("of an earlier run\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -211,6 +211,50 @@ func TestJournalIsForThisRun(t *testing.T) {
 	}
 	if count(robot, 0, linktest.Torque) != 0 || r.code != 0 {
 		t.Errorf("exit code %d, frames other than damping", r.code)
+	}
+}
+
+// TestSecondAgentLeavesTheFirstAlone: started by mistake with the same command line, it ends and has touched neither the robot
+// nor the journal.
+func TestSecondAgentLeavesTheFirstAlone(t *testing.T) {
+	robot := lyingRobot(t)
+	name := filepath.Join(t.TempDir(), "agent.jsonl")
+	a := startAgent(t, robot.Addr(), "--lockstep", "--log", name)
+	a.stand()
+	before, err := os.ReadFile(name)
+	if err != nil || len(before) == 0 {
+		t.Fatalf("journal: %v, %d bytes", err, len(before))
+	}
+	r := clawagent(t, "run", "--arm", "--robot", "udp://"+robot.Addr().String(), "--http", "127.0.0.1:0", "--lockstep", "--log", name)
+	if r.code != 1 || !strings.Contains(r.stderr, "another agent (process "+strconv.Itoa(a.cmd.Process.Pid)+")") {
+		t.Errorf("exit code %d: %s", r.code, r.stderr)
+	}
+	if after, err := os.ReadFile(name); err != nil || !strings.HasPrefix(string(after), string(before)) {
+		t.Errorf("the journal of the first agent was changed: %v", err)
+	}
+	if s := a.state(); s.Mode != "stand" || s.Fault != nil {
+		t.Errorf("mode %s, fault %v", s.Mode, s.Fault)
+	}
+	from := ""
+	for _, f := range robot.Frames() {
+		if from != "" && f.From.String() != from {
+			t.Fatalf("frames from %s and %s", from, f.From)
+		}
+		from = f.From.String()
+	}
+}
+
+// TestInterruptUnconfirmed: a robot that no longer answers cannot show that it was damped, and the agent says so.
+func TestInterruptUnconfirmed(t *testing.T) {
+	robot := lyingRobot(t)
+	a := startAgent(t, robot.Addr(), "--lockstep", "--set", "control.lockstep_wait_ms=1", "--arm")
+	a.until("states come", func(s *state) bool { return s.Loop.States > 0 })
+	robot.Mute(true)
+	a.signal(os.Interrupt)
+	r := a.wait()
+	r.summary(t)
+	if class, n := lastRun(robot); r.code != 1 || !strings.Contains(r.stderr, "no state from the robot confirmed it") || class != linktest.Damping || n < dampFrames {
+		t.Errorf("exit code %d, the last %d frames are %v: %s", r.code, n, class, r.stderr)
 	}
 }
 
@@ -252,7 +296,7 @@ func TestRunLeavesSportModeStanding(t *testing.T) {
 
 // TestArmNeedsAnAnswerThatFits: something that answers at the high-level address like no Go1 is not taken for off.
 func TestArmNeedsAnAnswerThatFits(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	high := udpSocket(t, netip.AddrPortFrom(localhost, 0))
 	go answer(high, high, make([]byte, 99))
 	a := startAgent(t, robot.Addr(), "--high", addrOf(high).String())
@@ -265,7 +309,7 @@ func TestArmNeedsAnAnswerThatFits(t *testing.T) {
 // its steps take is shown.
 func TestPolicyTakesNoCores(t *testing.T) {
 	policy := contracttest.Policy(t, "go1_policy.onnx")
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	idle := func(args ...string) int {
 		a := startAgent(t, robot.Addr(), args...)
 		a.until("it looks about", func(s *state) bool { return s.Mode == "idle" })

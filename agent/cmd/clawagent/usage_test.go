@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openclaw-rl/openclaw/agent/link/linktest"
 	"github.com/openclaw-rl/openclaw/onnx/contract/contracttest"
 )
 
@@ -23,7 +22,7 @@ func writeFile(t *testing.T, name, text string) string {
 
 // TestUsage: a wrong command line or configuration ends with 2 and a sentence that names the thing, before anything is sent.
 func TestUsage(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	own := "udp://" + robot.Addr().String()
 	for _, c := range []struct {
 		name string
@@ -94,7 +93,7 @@ func TestUsage(t *testing.T) {
 
 // TestRunFails: the command line is right and the work cannot be done: 1, and why.
 func TestRunFails(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	own := "udp://" + robot.Addr().String()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -133,7 +132,7 @@ func TestRunFails(t *testing.T) {
 
 // TestRunRefusesAnotherRobotsPolicy: a policy whose contract is not known, or not a Go1's, never gets near the motors.
 func TestRunRefusesAnotherRobotsPolicy(t *testing.T) {
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	r := clawagent(t, "run", "--robot", "udp://"+robot.Addr().String(), "--http", "127.0.0.1:0", "--arm",
 		"--policy", contracttest.Policy(t, "bh_policy.onnx"))
 	if r.code != 1 || !strings.Contains(r.stderr, "bh_policy.onnx") || robot.Count() != 0 {
@@ -163,7 +162,7 @@ func TestConfigDefaultsLoadBack(t *testing.T) {
 	if r := clawagent(t, "config", "--check", path); r.code != 0 || r.stdout != path+": ok\n" {
 		t.Errorf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
 	}
-	robot := linktest.New(t, linktest.Config{})
+	robot := lyingRobot(t)
 	a := startAgent(t, robot.Addr(), "--config", path)
 	a.signal(os.Interrupt)
 	if r := a.wait(); r.code != 0 {
