@@ -63,7 +63,7 @@ software here can stop the robot.`,
 	loader.AddFlags(f)
 	for flag, key := range map[string]string{
 		"robot": "robot", "high": "high", "local": "local", "policy": "policy", "http": "http", "arm": "arm",
-		"log": "log", "unproven": "unproven", "no-remote": "safety.without_remote", "lockstep": "control.lockstep",
+		"log": "log", "unproven": "unproven", "sport-off": "sport_off", "no-remote": "safety.without_remote", "lockstep": "control.lockstep",
 	} {
 		loader.AddKeyFlag(f, flag, key)
 	}
@@ -309,6 +309,10 @@ func sportOff(ctx context.Context, cfg *config, log *slog.Logger) error {
 		return fmt.Errorf("something answers at %s, but not as a Go1 does: %s", cfg.high(), r.LastReject)
 	}
 	if r.Result == link.SportSilent && !cfg.low().Addr().IsLoopback() {
+		if !cfg.SportOff {
+			return fmt.Errorf("the high-level service at %s does not answer, which does not show that sport mode is off. %s Then start again with --sport-off, your word for it",
+				cfg.high(), link.LowLevelHelp)
+		}
 		log.Warn("the high-level service does not answer, which does not show that sport mode is off; armed on a person's word", "high", cfg.high().String())
 		return nil
 	}

@@ -305,6 +305,23 @@ func TestArmNeedsAnAnswerThatFits(t *testing.T) {
 	}
 }
 
+// TestArmOnSilence: away from this machine a silent high-level service shows nothing; a person's word may stand for it.
+func TestArmOnSilence(t *testing.T) {
+	own := ownAddr(t)
+	robot := linktest.New(t, linktest.Config{Addr: netip.AddrPortFrom(own, 0), FreeRunning: true})
+	high := addrOf(udpSocket(t, netip.AddrPortFrom(own, 0))).String()
+	a := startAgent(t, robot.Addr(), "--high", high)
+	if status, answer := a.try("/api/v1/arm", "{}"); status != 409 || !strings.Contains(answer, "--sport-off") || robot.Count() != 0 {
+		t.Errorf("%d %s, %d frames", status, answer, robot.Count())
+	}
+	a.signal(os.Interrupt)
+	a.wait()
+	a = startAgent(t, robot.Addr(), "--high", high, "--sport-off")
+	a.post("/api/v1/arm", "{}")
+	a.until("states come", func(s *state) bool { return s.Loop.States >= 10 })
+	a.says("on a person's word")
+}
+
 // TestPolicyTakesNoCores is rows 27 and 28 of cases.md: a loaded policy brings no pool of threads, and at work the time that
 // its steps take is shown.
 func TestPolicyTakesNoCores(t *testing.T) {
