@@ -16,7 +16,8 @@ func TestDampingRows(t *testing.T) {
 			[]string{"corrupt_state@walk+2+0.036/1"}},
 		{"state age 40 ms, zeros come instead", trip{faults: []string{"zeros_state@walk+2"}, atMs: 40, good: true, cause: "state_stale"},
 			[]string{"zeros_state@walk+2+0.036/1"}},
-		{"state age 40 ms, robot restarts", trip{faults: []string{"restart,down=1@walk+2"}, atMs: 40, good: true, cause: "state_stale"}, nil},
+		{"state age 40 ms, commands lost", trip{faults: []string{"drop_command@walk+2+0.1"}, atMs: 100, cause: "state_stale"},
+			[]string{"drop_command@walk+2+0.036/1"}},
 		{"tick stuck", trip{faults: []string{"freeze_tick@walk+2"}, atMs: 42, good: true, cause: "tick_stuck"},
 			[]string{"freeze_tick@walk+2+0.036/1"}},
 		{"tick stuck, whole state repeated", trip{faults: []string{"freeze_tick,what=state@walk+2"}, atMs: 42, good: true, cause: "tick_stuck"},
@@ -45,12 +46,73 @@ func TestDampingRows(t *testing.T) {
 			[]string{"imu_quat_scale,scale=0.81@walk+2"}},
 		{"quaternion too long", trip{faults: []string{"imu_quat_scale,scale=1.21,samples=1@walk+2"}, cause: "quaternion_bad"},
 			[]string{"imu_quat_scale,scale=1.19@walk+2"}},
+		{"remote L2+B", trip{faults: []string{"remote_buttons,samples=1@walk+2"}, cause: "remote_stop", cut: true},
+			[]string{"remote_buttons,buttons=L2@walk+2+0.5/2", "remote_buttons,buttons=B@walk+3+0.5/2", "remote_buttons,buttons=L2+A+R2+X@walk+4+0.5/2"}},
+		{"another sender's pose", trip{faults: []string{"other_sender,what=pose@walk+2"}, atMs: 38, slack: 500, cause: "another_sender"},
+			[]string{"other_sender,what=pose@walk+2+0.038/1"}},
+		{"another sender's damping", trip{faults: []string{"other_sender@walk+2"}, atMs: 38, slack: 500, cause: "another_sender"},
+			[]string{"other_sender@walk+2+0.038/1"}},
+		{"sport mode is back", trip{faults: []string{"sport_returns@walk+2"}, atMs: 38, slack: 500, cause: "another_sender"}, nil},
 	} {
 		above := func(t *testing.T) { testTrip(t, c.above) }
-		below := func(t *testing.T) { testCalm(t, c.below) }
+		below := func(t *testing.T) { testCalm(t, calmly{faults: c.below}) }
 		if c.below == nil {
 			below = nil
 		}
 		twice(t, c.name, above, below)
+	}
+}
+
+// TestSitRows are the rows that sit the robot down.
+func TestSitRows(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		above []string
+		atMs  float64
+		cause string
+		below calmly
+	}{
+		{"motor temperature 85 C", []string{"temperature,joint=FL_thigh,value=85@walk+2"}, 2000, "motor_hot",
+			calmly{faults: []string{"temperature,joint=FL_thigh,value=84@walk+0.1"}, vx: 0.4, warn: "motor_hot"}},
+		{"battery 10 %", []string{"battery,soc=10@walk+2"}, 1000, "battery_low",
+			calmly{faults: []string{"battery,soc=11@walk+2"}, warn: "battery_low"}},
+		{"remote absent", []string{"remote_absent@walk+2"}, 1000, "remote_absent",
+			calmly{faults: []string{"remote_absent@walk+2+0.99/15"}}},
+	} {
+		twice(t, c.name,
+			func(t *testing.T) { testSit(t, c.above, c.atMs, c.cause) },
+			func(t *testing.T) { testCalm(t, c.below) })
+	}
+}
+
+// TestHoldRows are the rows that let the legs hold their last target.
+func TestHoldRows(t *testing.T) {
+	twice(t, "tilt 0.6 rad, roll",
+		func(t *testing.T) { testHold(t, []string{"imu_tilt,rad=0.61,how=set,samples=1@walk+2"}, "tilt") },
+		func(t *testing.T) {
+			testCalm(t, calmly{faults: []string{"imu_tilt,rad=0.59,how=set,samples=1@walk+2/0.5"}})
+		})
+	twice(t, "tilt 0.6 rad, pitch",
+		func(t *testing.T) {
+			testHold(t, []string{"imu_tilt,rad=0.61,axis=pitch,how=set,samples=1@walk+2"}, "tilt")
+		},
+		func(t *testing.T) {
+			testCalm(t, calmly{faults: []string{"imu_tilt,rad=-0.59,axis=pitch,how=set,samples=1@walk+2/0.5"}})
+		})
+}
+
+// TestWarnRows are conditions that last and are worth a warning, or less, while the robot walks on.
+func TestWarnRows(t *testing.T) {
+	for name, c := range map[string]calmly{
+		"motor temperature 75 C halves":     {faults: []string{"temperature,joint=RR_calf,value=75@0"}, vx: 0.4, warn: "motor_hot"},
+		"motor temperature 74 C warns":      {faults: []string{"temperature,joint=RR_calf,value=74@0"}, warn: "motor_hot"},
+		"motor temperature 65 C warns":      {faults: []string{"temperature,joint=RR_calf,value=65@0"}, warn: "motor_hot"},
+		"motor temperature 64 C":            {faults: []string{"temperature,joint=RR_calf,value=64@0"}, silent: []string{"motor_hot"}},
+		"motor temperature unknown":         {faults: []string{"temperature,joint=RR_calf,value=0@0"}, warn: "motor_temp_unknown"},
+		"battery 20 %":                      {faults: []string{"battery,soc=20@0"}, warn: "battery_low"},
+		"battery 21 %":                      {faults: []string{"battery,soc=21@0"}, silent: []string{"battery_low", "battery_unknown"}},
+		"battery 5 % and no cells believed": {faults: []string{"battery,soc=5@0", "cells_missing@0"}, warn: "battery_unknown", silent: []string{"battery_low"}},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); testCalm(t, c) })
 	}
 }
