@@ -245,7 +245,7 @@ func TestClampedWarns(t *testing.T) {
 	r.warns(TargetClamped, true)
 	r.run(498)
 	r.warns(TargetClamped, true)
-	r.run(2)
+	r.once()
 	r.warns(TargetClamped, false)
 }
 

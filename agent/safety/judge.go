@@ -377,20 +377,16 @@ func (j *Judge) charge(now int64, s *wire.LowState) {
 // sender compares the motors' own torque estimate with what the frames that they
 // had when the state was sensed ask for, at the measured angles and speeds.
 func (j *Judge) sender(now int64, s *wire.LowState) {
-	newest := j.sentCount - 1
-	for newest >= 0 && newest > j.sentCount-sentFrames && j.sentNs[newest%sentFrames] > j.sensedNs {
-		newest--
-	}
-	oldest := newest - answered + 1
-	if !j.torque || oldest < 0 || oldest < j.sentCount-sentFrames || j.sensedNs-j.sinceNs < settleNs {
+	oldest, ok := j.inForce(j.sensedNs)
+	if !j.torque || !ok || j.sensedNs-j.sinceNs < settleNs {
 		j.senderRun = 0
 		return
 	}
 	off := 0
 	for i := range go1.Joints {
 		lo, hi := math.Inf(1), math.Inf(-1)
-		for k := oldest; k <= newest; k++ {
-			t := j.sent[k%sentFrames].torque(i, j.q[i], j.dq[i])
+		for k := range answered {
+			t := j.sent[(oldest+k)%sentFrames].torque(i, j.q[i], j.dq[i])
 			lo, hi = min(lo, t), max(hi, t)
 		}
 		limit := float64(go1.TorqueMax[i])
@@ -407,6 +403,21 @@ func (j *Judge) sender(now int64, s *wire.LowState) {
 	if j.senderRun >= j.cfg.SenderSamples {
 		j.act(now, Damp, AnotherSender, -1)
 	}
+}
+
+// inForce is the number of the first of the frames that the motors may have
+// been answering at a time.
+func (j *Judge) inForce(ns int64) (oldest int, ok bool) {
+	for back := range sentFrames - answered {
+		newest := j.sentCount - 1 - back
+		if newest < answered-1 {
+			break
+		}
+		if j.sentNs[newest%sentFrames] < ns {
+			return newest - answered + 1, true
+		}
+	}
+	return 0, false
 }
 
 func (j *Judge) remote(now int64, s *wire.LowState) {

@@ -62,6 +62,32 @@ func TestTickStuck(t *testing.T) {
 	r.is(Damp, TickStuck)
 }
 
+func TestStuckThenSilent(t *testing.T) {
+	r := newRig(t)
+	r.once()
+	r.warns(StateStale, false)
+	r = newRig(t)
+	r.silent = true
+	r.once()
+	r.warns(StateStale, true) // nothing came yet
+	r = newRig(t).walking()
+	r.frozen = true
+	r.run(5)
+	r.silent = true
+	r.run(14)
+	r.none()
+	r.once()
+	r.is(Damp, StateStale) // datagrams have ceased for 30 ms
+	r = newRig(t).walking()
+	r.frozen = true
+	r.run(11)
+	r.silent = true
+	r.run(8)
+	r.none()
+	r.once()
+	r.is(Damp, TickStuck) // for 18 ms only
+}
+
 func TestRobotRestart(t *testing.T) {
 	r := newRig(t).walking()
 	r.s.Tick -= 1000
@@ -219,6 +245,33 @@ func TestDelayGrows(t *testing.T) {
 	r.is(Damp, EndToEndAge)
 	if lag := sent - r.s.Tick; lag < 96 || lag > 110 {
 		t.Fatalf("noticed at %d ms of delay", lag)
+	}
+}
+
+// Five frames are compared, those before the state was sensed, however long it
+// was on its way.
+func TestFramesInForce(t *testing.T) {
+	for lag := range 12 { // periods
+		r := newRig(t).walking()
+		r.s.Tick -= uint32(2 * lag)
+		for range lag + 1 { // its way grows long, once
+			r.once()
+		}
+		r.run(300)
+		r.none()
+		for k := range go1.Joints {
+			r.cmd.Motor[k].Q = go1.Home[k] + 0.5 // 17.5 N*m, and the motors give none
+		}
+		r.once()
+		n := 0
+		for ; r.j.Verdict().Severity == None && n < 100; n++ {
+			r.once()
+		}
+		// A state sensed before the new frames were sent still answers the old ones.
+		if want := lag + 4 + 20; n != want {
+			t.Errorf("states %d ms on their way: tripped after %d frames, want %d", 2*lag, n, want)
+		}
+		r.is(Damp, AnotherSender)
 	}
 }
 
@@ -428,6 +481,13 @@ func TestTemperature(t *testing.T) {
 			t.Fatalf("%d C: %v of joint %d", c.c, v.Fault, v.Joint)
 		}
 	}
+	both := newRig(t).walking() // the first of several is named
+	both.s.Motor[4].Temperature, both.s.Motor[8].Temperature = 96, 96
+	both.seconds(3)
+	both.is(Damp, MotorHot)
+	if j := both.j.Verdict().Joint; j != 4 {
+		t.Fatalf("joint %d named", j)
+	}
 	r := newRig(t).walking()
 	for range 30 { // not 2 s in a row
 		r.s.Motor[5].Temperature = 120
@@ -441,9 +501,9 @@ func TestTemperature(t *testing.T) {
 func TestTemperatureUnknown(t *testing.T) {
 	r := newRig(t)
 	r.s.Motor[9].Temperature = 0
-	r.seconds(1.9)
+	r.run(1000)
 	r.warns(MotorTempUnknown, false)
-	r.seconds(0.2)
+	r.once()
 	r.warns(MotorTempUnknown, true)
 	r.s.Motor[9].Temperature = 30
 	r.once()
@@ -589,7 +649,7 @@ func TestAnotherSender(t *testing.T) {
 		joints int
 		nm     float32
 		trip   bool
-	}{{3, 6.1, true}, {3, -6.1, true}, {3, 5.9, false}, {2, 20, false}, {12, 20, true}} {
+	}{{3, 6.1, true}, {3, -6.1, true}, {3, 6, false}, {3, -6, false}, {2, 20, false}, {12, 20, true}} {
 		r := newRig(t).walking()
 		spoil(r, c.joints, c.nm)
 		r.run(19)
@@ -624,10 +684,27 @@ func TestAnotherSender(t *testing.T) {
 	r.run(10)
 	r.tick.Torque = true
 	spoil(r, 12, 20)
-	r.run(24)
+	r.run(25 + 19) // 50 ms after the first frame they count
 	r.none()
-	r.run(21)
+	r.once()
 	r.is(Damp, AnotherSender)
+	// Without five frames there is nothing to compare with.
+	for frames, trip := range map[int]bool{0: false, 4: false, 5: true} {
+		r = newRig(t)
+		r.run(10)
+		r.tick.Torque = true
+		r.run(frames)
+		r.unsent = true
+		r.run(60)
+		spoil(r, 12, 20)
+		r.run(19)
+		r.none()
+		if r.once(); trip {
+			r.is(Damp, AnotherSender)
+		} else {
+			r.none()
+		}
+	}
 	// A slow motor gives what it is asked for.
 	r = newRig(t).walking()
 	for k := range go1.Joints {
