@@ -267,8 +267,14 @@ func TestFramesInForce(t *testing.T) {
 		for ; r.j.Verdict().Severity == None && n < 100; n++ {
 			r.once()
 		}
-		// A state sensed before the new frames were sent still answers the old ones.
-		if want := lag + 4 + 20; n != want {
+		// A state sensed before the new frames were sent still answers the old
+		// ones. The allowance for drifting clocks takes a late state for a hair
+		// newer than it is: one frame.
+		want := lag + 4 + 20
+		if lag > 0 {
+			want--
+		}
+		if n != want {
 			t.Errorf("states %d ms on their way: tripped after %d frames, want %d", 2*lag, n, want)
 		}
 		r.is(Damp, AnotherSender)
