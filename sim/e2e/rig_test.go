@@ -50,15 +50,25 @@ type rigSetup struct {
 
 // tickClock is virtual time that the test may bend.
 type tickClock struct {
-	now  int64
-	skew int64 // added to every reading until the next tick
-	each func()
+	now int64
+	// heldUp is how long the loop's thread stands still within the tick, behind its first look at the clock.
+	heldUp int64
+	looked bool
+	each   func()
 }
 
-func (c *tickClock) Now() int64 { return c.now + c.skew }
+func (c *tickClock) Now() int64 {
+	if c.looked {
+		c.now += c.heldUp
+		c.heldUp = 0
+	}
+	c.looked = true
+	return c.now
+}
 
+// SleepUntil returns at once; the test may move now on to wake late.
 func (c *tickClock) SleepUntil(deadlineNs int64) {
-	c.now, c.skew = max(c.now, deadlineNs), 0
+	c.now, c.looked = max(c.now, deadlineNs), false
 	if c.each != nil {
 		c.each()
 	}

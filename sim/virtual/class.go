@@ -69,8 +69,8 @@ func finiteCmd(c *wire.LowCmd) bool {
 	return true
 }
 
-// predicted is the largest torque over the joints that the command asks for at the true angles, N·m, and its largest gains.
-func predicted(c *mujoco.MotorCmd, st *mujoco.State) (torque, kp, kd float64) {
+// predicted is the torque of each joint that the command asks for at the true angles and speeds, N·m, and its largest gains.
+func predicted(c *mujoco.MotorCmd, st *mujoco.State) (torques [mujoco.Joints]float64, kp, kd float64) {
 	for i := range mujoco.Joints {
 		if c.Mode[i] != mujoco.ModeServo {
 			continue
@@ -83,9 +83,17 @@ func predicted(c *mujoco.MotorCmd, st *mujoco.State) (torque, kp, kd float64) {
 		if c.Dq[i] != mujoco.VelStop {
 			tau += c.Kd[i] * (c.Dq[i] - st.Dq[i])
 		}
-		torque = max(torque, math.Abs(tau))
+		torques[i] = tau
 	}
-	return torque, kp, kd
+	return torques, kp, kd
+}
+
+// largest is the largest of their sizes.
+func largest(v *[mujoco.Joints]float64) (m float64) {
+	for _, x := range v {
+		m = max(m, math.Abs(x))
+	}
+	return m
 }
 
 // legLength is the mean distance from hip to foot that a servo command asks for, m; 0 where no leg is asked for anything.

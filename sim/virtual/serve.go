@@ -105,7 +105,8 @@ func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
 	m := motorCmd(c)
 	class := Classify(c)
 	n.class[slices.Index(classes[:], class)]++
-	torque, kp, kd := predicted(&m, &r.st)
+	torques, kp, kd := predicted(&m, &r.st)
+	torque := largest(&torques)
 	n.maxTorque = max(n.maxTorque, torque)
 	lastTorque := n.torqueTick
 	if class == ClassTorque {
@@ -129,7 +130,7 @@ func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
 	}
 	if r.cfg.LogEveryFrame {
 		r.begin("frame").text("class", string(class)).count("frame", int64(n.frames)).number("kp", kp).number("kd", kd).number("torque", torque).
-			list("target", m.Q[:]...).end()
+			list("torques", torques[:]...).list("target", m.Q[:]...).end()
 	}
 	r.target = m.Q
 	if c.BMSOff == batteryOff {
