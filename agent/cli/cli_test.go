@@ -91,7 +91,14 @@ func TestProgram(t *testing.T) {
 		{"config --explain", result{0, "stand.kp", ""}},
 		{"--version", result{0, "toy 1.2.3 (abc-dirty) " + runtime.Version(), ""}},
 		{"--version extra", result{2, "", "unknown command"}},
-		{"--json", result{2, "", "name a command"}},
+		{"--json", result{2, `{"ok":false,"error":"name a command","exit_code":2}` + "\n", "name a command"}},
+		{"run --json", result{0, `{"bad":null,"kp":60,"robot":"udp://127.0.0.1:8007"}` + "\n", ""}},
+		{"run --json --set stand.kp=0", result{2, `{"ok":false,"error":"configuration: stand.kp is 0, must be above 0","exit_code":2}` + "\n", "stand.kp is 0"}},
+		{"run --json=false --set stand.kp=0", result{2, "", "stand.kp is 0"}},
+		{"run --json --bogus", result{2, `{"ok":false,"error":"run: unknown flag: --bogus (see toy run --help)","exit_code":2}` + "\n", "--bogus"}},
+		{"ill --json", result{1, `{"of":"ill"}` + "\n", "toy: two errors\n"}},
+		{"up --json", result{1, `{"of":"up"}` + "\n" + `{"ok":false,"error":"two errors","exit_code":1}` + "\n", "toy: two errors\n"}},
+		{"up", result{1, `{"of":"up"}` + "\n", "toy: two errors\n"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			cmd := exec.Command(toy, strings.Fields(test.args)...)
@@ -105,7 +112,8 @@ func TestProgram(t *testing.T) {
 			}
 			for _, stream := range []struct{ name, got, want string }{
 				{"stdout", stdout.String(), test.want.stdout}, {"stderr", stderr.String(), test.want.stderr}} {
-				if !strings.Contains(stream.got, stream.want) || stream.want == "" && stream.got != "" {
+				whole := stream.want == "" || stream.name == "stdout" && strings.HasSuffix(stream.want, "}\n")
+				if !strings.Contains(stream.got, stream.want) || whole && stream.got != stream.want {
 					t.Errorf("%s is %q, want %q in it", stream.name, stream.got, stream.want)
 				}
 			}

@@ -142,8 +142,8 @@ func (f *keyFlag[C]) Set(text string) error {
 	return nil
 }
 
-// Command is the program's `config --defaults|--explain|--check FILE`.
-func (l *Loader[C]) Command() *cobra.Command {
+// Command is the `config --defaults|--explain|--check FILE` of the program of this name.
+func (l *Loader[C]) Command(program string) *cobra.Command {
 	var defaults, explain bool
 	var check string
 	cmd := &cobra.Command{
@@ -151,7 +151,8 @@ func (l *Loader[C]) Command() *cobra.Command {
 		Short: "Show the configuration's keys and defaults, or check a file",
 		Long: "The configuration is built from the defaults, then a YAML file (--config FILE), then flags (--set KEY=VALUE and those that stand for a key),\n" +
 			"and is checked as a whole before anything starts. Unknown and repeated keys are refused.",
-		Args: cobra.NoArgs,
+		Example: program + " config --defaults > config.yaml\n" + program + " config --check config.yaml\n" + program + " config --explain",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			switch {

@@ -63,7 +63,8 @@ func Main(root *cobra.Command) {
 
 // Run executes root, which it prepares in place (so one tree, one Run), and returns the exit code. Commands write results to
 // cmd.OutOrStdout() and progress to cmd.ErrOrStderr(). A panic on the calling goroutine is printed with its stack and is a
-// failure (1), since the runtime's own code for it, 2, means usage here.
+// failure (1), since the runtime's own code for it, 2, means usage here. A command with --json that fails and has not printed its
+// result gets the line {"ok":false,"error":"...","exit_code":N} on stdout.
 func Run(root *cobra.Command, args []string, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -73,7 +74,8 @@ func Run(root *cobra.Command, args []string, stdout, stderr io.Writer) (code int
 	}()
 	prepare(root)
 	root.SetArgs(append([]string{}, args...)) // never nil: cobra would take the process's own
-	root.SetOut(stdout)
+	out := &results{w: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
 	if err == nil {
@@ -83,8 +85,13 @@ func Run(root *cobra.Command, args []string, stdout, stderr io.Writer) (code int
 	if !errors.As(err, &ran) { // cobra refused the command line before the command ran
 		err = Usagef("%s%w (see %s --help)", below(cmd), err, cmd.CommandPath())
 	}
-	fmt.Fprintf(stderr, "%s: %s\n", root.Name(), strings.TrimRight(err.Error(), "\n"))
-	return ExitCode(err)
+	said := strings.TrimRight(err.Error(), "\n")
+	fmt.Fprintf(stderr, "%s: %s\n", root.Name(), said)
+	code = ExitCode(err)
+	if asked, ferr := cmd.Flags().GetBool("json"); ferr == nil && asked && !out.told {
+		_ = PrintJSON(out, failure{Error: said, ExitCode: code}) // a closed pipe: the code says it too
+	}
+	return code
 }
 
 // below is "run: " for the command "clawagent run" and "" for the root.

@@ -25,6 +25,6 @@ func newRoot() *cobra.Command {
 		Long: "clawagent drives a Unitree Go1 over its low-level protocol at 500 Hz, lets an ONNX\n" +
 			"policy walk it, and is steered and watched over HTTP on this machine.",
 	}
-	root.AddCommand(newRun(loader), newDrive(), newDoctor(loader), loader.Command())
+	root.AddCommand(newRun(loader), newDrive(), newDoctor(loader), loader.Command("clawagent"))
 	return root
 }

@@ -255,7 +255,7 @@ func drive(ctx context.Context, env rollout.Env, p rollout.Policy, log *slog.Log
 
 func ready(w io.Writer, asJSON bool, cfg *config, l net.Listener, info *httpapi.Info, ahead bool) {
 	if asJSON {
-		_ = cli.PrintJSON(w, map[string]any{"ready": true, "http": l.Addr().String(), "robot": cfg.low().String(),
+		_ = cli.PrintReady(w, map[string]any{"ready": true, "http": l.Addr().String(), "robot": cfg.low().String(),
 			"ahead": ahead, "policy": info.PolicyName, "policy_sha256": info.PolicySHA256, "pid": os.Getpid()})
 		return
 	}

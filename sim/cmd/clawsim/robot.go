@@ -75,12 +75,12 @@ func newRobot() []*cobra.Command {
 	flags.StringVar(&o.log, "log", "", "write the log (JSON Lines) to `FILE`")
 	flags.StringArrayVar(&o.faults, "fault", nil, "schedule a `FAULT`; may be repeated")
 	flags.StringVar(&o.script, "script", "", "schedule the faults of a YAML `FILE`, a list")
-	flags.StringVar(&o.footForce, "foot-force", "", "`zero`, offset (20 40 60 80 counts, drift 1/s) or stuck (FL at 120): foot sensors as reported from real robots")
-	flags.StringVar(&o.remote, "remote", "", "hand remote: `present` or absent")
+	flags.StringVar(&o.footForce, "foot-force", "", "`KIND` of foot sensor fault, as reported from real robots: zero, offset (20 40 60 80 counts, drift 1/s) or stuck (FL at 120); none without it")
+	flags.StringVar(&o.remote, "remote", "", "hand remote `STATE`: present or absent; without it the configuration's, present")
 	flags.BoolVar(&o.kinds, "faults", false, "print the kinds of faults and their parameters, and exit")
 	flags.BoolVar(&o.json, "json", false, "print one JSON object when ready and one, the summary, at the end")
 	loader.AddFlags(flags)
-	config := loader.Command()
+	config := loader.Command("clawsim")
 	config.Short = "Show the virtual robot's configuration, or check a file"
 	return []*cobra.Command{cmd, config}
 }
@@ -175,7 +175,7 @@ func runRobot(cmd *cobra.Command, cfg *virtual.Config, o *robotOptions) (err err
 	}
 	out := cmd.OutOrStdout()
 	if o.json {
-		err = cli.PrintJSON(out, hello)
+		err = cli.PrintReady(out, hello)
 	} else {
 		err = hello.print(out)
 	}
