@@ -12,13 +12,17 @@ POLICY ?=
 ROBOT ?= udp
 FUZZTIME ?= 60s
 BENCH ?= .
+# Folder of the programs.
+BIN ?= bin
 # Architecture of `make deps`: amd64 or arm64; "" is this machine's.
 ARCH ?=
 
 CLI := github.com/openclaw-rl/openclaw/agent/cli
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT = $(shell git describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null)
-LDFLAGS = -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
+# Besides the place where they were built, programs look for the libraries where they are now: bin and .deps may move together.
+LDFLAGS = -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) \
+	-extldflags=-Wl,-rpath,$$ORIGIN/../.deps/linux-$(shell go env GOARCH)/lib
 PROGRAMS := ./agent/cmd/clawagent ./sim/cmd/clawsim ./onnx/cmd/clawpolicy
 # What the race detector watches: all that runs threads. The physics is one C call a step and would only be slower.
 RACE := ./agent/... ./onnx/... ./sim/virtual/...
@@ -33,18 +37,20 @@ deps: ## fetch MuJoCo and ONNX Runtime (30 MB, once per user) and unpack them in
 	@command -v python3 >/dev/null || { echo "deps: python3 with pip is needed (Debian: make test-deps)" >&2; exit 1; }
 	@python3 -B .ci/deps.py $(ARCH)
 
-build: deps ## build clawagent, clawsim and clawpolicy into bin/
-	@mkdir -p bin
-	go build -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)
+build: deps ## build clawagent, clawsim and clawpolicy [BIN=bin]
+	@mkdir -p '$(BIN)'
+	go build -ldflags '$(LDFLAGS)' -o '$(BIN)/' $(PROGRAMS)
 
 demo: build ## walk a virtual Go1 with the real agent; last line is JSON, logs in out/demo [DURATION=30s POLICY=FILE ROBOT=udp]
 	@bin/clawsim demo --duration '$(DURATION)' $(if $(POLICY),--policy '$(POLICY)') --robot '$(ROBOT)' --out out/demo
 
+# clawsim's tests walk in real time, by the machine's clock: they come last, with no other package's beside them.
 test: build ## run every test
-	go test ./...
+	go test -timeout 30m $$(go list ./... | grep -v '/sim/cmd/clawsim$$')
+	go test -timeout 30m ./sim/cmd/clawsim
 
 race: deps ## run the tests of what has threads under the race detector
-	go test -race $(RACE)
+	go test -race -timeout 30m $(RACE)
 
 fuzz: deps ## run every fuzz test for FUZZTIME, one after the other [FUZZTIME=60s]
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort | while IFS=: read -r file func; do \
@@ -57,20 +63,24 @@ bench: deps ## run the benchmarks [BENCH=REGEXP]
 	go test ./... -run '^$$' -bench '$(BENCH)' -benchmem
 
 # A promise's test is named TestPromise<n>...; it runs a short seeded sample unless OPENCLAW_SOAK is n, and then the full count, writing
-# a line of JSON a case to the file OPENCLAW_SOAK_LOG names.
+# a line of JSON a case to the file OPENCLAW_SOAK_LOG names. So do the tests of this table, each under a word: WORD FOLDER TEST.
+SOAKS = mutants ./agent/safety TestMutants\n hour ./sim/e2e TestSoakHourOfWalking\n
 PROMISE ?=
-soak: deps ## run the full count of one promise's test, log in out/soak [PROMISE=n]
-	@tests=$$(grep -rEo --include='*_test.go' '^func TestPromise0*[0-9]+' . | sed -E 's/^(.*)\/[^/]*:func TestPromise0*([0-9]+)$$/\2 \1/' | sort -nu); \
-	folders=$$(awk -v n='$(PROMISE)' 'n != "" && $$1 == n {print $$2}' <<<"$$tests"); \
-	if [ -z "$$folders" ]; then \
-		echo "soak: PROMISE=$(PROMISE): want one of:" $$(cut -d' ' -f1 <<<"$$tests" | sort -nu) >&2; exit 2; \
+soak: deps ## run the full count of one promise's test, log in out/soak [PROMISE=n|mutants|hour]
+	@tests=$$(grep -rEo --include='*_test.go' '^func TestPromise0*[0-9]+' . | \
+		sed -E 's/^(.*)\/[^/]*:func TestPromise0*([0-9]+)$$/\2 \1 TestPromise0*\2([^0-9].*)?/' | sort -nu; printf ' $(SOAKS)'); \
+	found=$$(awk -v n='$(PROMISE)' 'n != "" && $$1 == n' <<<"$$tests"); \
+	if [ -z "$$found" ]; then \
+		echo "soak: PROMISE=$(PROMISE): want one of:" $$(awk '{print $$1}' <<<"$$tests" | uniq) >&2; exit 2; \
 	fi; \
+	folders=$$(awk '{print $$2}' <<<"$$found"); name=$$(awk '{print $$3; exit}' <<<"$$found"); \
 	mkdir -p out/soak; log='$(CURDIR)/out/soak/promise-$(PROMISE).jsonl'; rm -f "$$log"; \
-	echo "soak: promise $(PROMISE) in" $$folders "with log $$log"; \
-	OPENCLAW_SOAK='$(PROMISE)' OPENCLAW_SOAK_LOG="$$log" go test $$folders -run '^TestPromise0*$(PROMISE)([^0-9]|$$)' -count=1 -timeout 0 -v
+	echo "soak: $(PROMISE) in" $$folders "with log $$log"; \
+	OPENCLAW_SOAK='$(PROMISE)' OPENCLAW_SOAK_LOG="$$log" go test $$folders -run "^$$name\$$" -count=1 -timeout 0 -v
 
-lint: deps ## check form and find mistakes: gofmt, go vet, staticcheck, tests of the scripts
+lint: deps ## check form and find mistakes: gofmt, go mod tidy, go vet, staticcheck, tests of the scripts
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "lint: run gofmt -w on:" $$unformatted >&2; exit 1; }
+	go mod tidy -diff
 	go vet ./...
 	$(STATICCHECK) ./...
 	python3 -B -m unittest discover -s .ci -p '*_test.py'

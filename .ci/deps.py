@@ -3,7 +3,8 @@
     PyPI --pip download--> cache (sha256 checked) --zipfile--> .deps/.new-... --rename--> .deps/linux-amd64
 
 `make deps` runs it as `python3 .ci/deps.py [amd64|arm64]`. Wheels stay in $XDG_CACHE_HOME/openclaw (~/.cache/openclaw), so a
-second clone or a `make clean` fetches nothing again. Nothing is installed: pip only downloads, for any architecture on any.
+second clone or a `make clean` fetches nothing again; where nothing can be written there, in .deps/cache. Nothing is installed: pip
+only downloads, for any architecture on any.
 Python 3.8 or later, standard library and pip only.
 """
 
@@ -80,6 +81,19 @@ def pip_download(wheel, folder):
     if broken:  # pip goes on to call it a missing version
         raise Failed("%s: no connection to the package registry: %s" % (wheel, broken[-1]))
     raise Failed("%s: pip could not download it; pip's last words: %s" % (wheel, said[-1] if said else "none"))
+
+
+def writable(cache, spare, say):
+    """The cache, or the spare folder where there is no home or it cannot be written to."""
+    try:
+        if not os.path.isabs(cache):  # "~" of a user without a home
+            raise OSError("%s: no home folder" % cache)
+        os.makedirs(cache, exist_ok=True)
+        tempfile.TemporaryFile(dir=cache).close()
+        return cache
+    except OSError as problem:
+        say("downloads go to %s, set XDG_CACHE_HOME to share them between clones (%s)" % (spare, problem))
+        return spare
 
 
 def fetch(wheel, cache, download, say):
@@ -171,6 +185,7 @@ def install(wheels, target, root, cache, download=pip_download, say=lambda line:
         final = os.path.join(root, target)
         if is_complete(final, wheels):
             return False
+        cache = writable(cache, os.path.join(root, "cache"), say)
         fresh = tempfile.mkdtemp(prefix=".new-", dir=root)
         try:
             os.chmod(fresh, 0o755)

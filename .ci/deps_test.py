@@ -74,6 +74,21 @@ class InstallTest(unittest.TestCase):
         self.assertTrue(self.install(self.wheel_with("demo/LICENSE>licenses/demo")))
         self.assertFalse(os.path.exists(self.inside("lib")))
 
+    def test_without_a_home_downloads_stay_in_the_clone(self):
+        file = os.path.join(self.top, "file")
+        open(file, "w").close()
+        for number, cache in enumerate((os.path.join(file, "openclaw"), "/proc/openclaw", "~/.cache/openclaw")):
+            self.cache, self.root = cache, os.path.join(self.top, ".deps%d" % number)
+            self.assertTrue(self.install())
+            spare = os.path.join(self.root, "cache")
+            self.assertIn(self.wheel.file, os.listdir(spare))
+            told = [line for line in self.said if "XDG_CACHE_HOME" in line]
+            self.assertEqual(len(told), number + 1)
+            self.assertIn(spare, told[-1])
+            self.assertFalse(self.install())  # and says nothing then
+            self.assertEqual(len([line for line in self.said if "XDG_CACHE_HOME" in line]), number + 1)
+        self.assertFalse(os.path.exists("~"))
+
     def test_corrupt_cache_is_named_and_fetched_once_more(self):
         os.makedirs(self.cache)
         cached = os.path.join(self.cache, self.wheel.file)

@@ -23,7 +23,7 @@ func residentBytes(t *testing.T) int64 {
 	debug.FreeOSMemory()
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		t.Skip("no /proc/self/statm")
+		t.Skip("needs /proc/self/statm")
 	}
 	pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
 	if err != nil {

@@ -16,7 +16,9 @@
 //
 // The library and each session are opened from a fresh goroutine, which Go never
 // runs on a thread that somebody locked and raised to real time: whatever thread
-// the library might start inherits an ordinary priority.
+// the library might start inherits what the program's other threads have, which is
+// an ordinary priority or, after agent/cli's Ahead, the lowest real-time one (FIFO
+// 1), and never that of a control loop.
 //
 // # Where the library is found
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/openclaw-rl/openclaw/onnx/session"
 )
 
-func newInspect() *cobra.Command {
+func newInspect(loader *cli.Loader[config]) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
@@ -25,7 +25,11 @@ truncated, a contract that does not match the graph, weights missing, golden pai
 		Example: "clawpolicy inspect policy.onnx\nclawpolicy inspect policy.onnx --json | jq .contract.kp",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := inspect(args[0])
+			cfg, err := loader.Load()
+			if err != nil {
+				return err
+			}
+			r, err := inspect(args[0], &cfg)
 			if asJSON {
 				if r == nil {
 					r = &report{File: args[0]}
@@ -44,6 +48,7 @@ truncated, a contract that does not match the graph, weights missing, golden pai
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	loader.AddFlags(cmd.Flags())
 	return cmd
 }
 
@@ -95,7 +100,7 @@ type fit struct {
 
 // inspect gathers the report. An error says why the file cannot be used as it
 // claims; then the report has what was found before, or is nil.
-func inspect(path string) (*report, error) {
+func inspect(path string, cfg *config) (*report, error) {
 	f, err := contract.Read(path)
 	if err != nil {
 		return nil, err
@@ -109,8 +114,8 @@ func inspect(path string) (*report, error) {
 	case err != nil:
 		return r, err
 	}
-	r.Go1 = fitGo1(f.Contract)
-	r.Golden, err = replay(f)
+	r.Go1 = fitGo1(f.Contract, cfg)
+	r.Golden, err = replay(f, cfg)
 	return r, err
 }
 
@@ -135,11 +140,16 @@ func (r *report) model(m *contract.Model) {
 }
 
 // replay opens the policy once, which replays its golden pairs. Without ONNX
-// Runtime on this machine the answer is "not run", and no error.
-func replay(f *contract.File) (*golden, error) {
+// Runtime on this machine, or where the configuration says so, the answer is
+// "not run", and no error.
+func replay(f *contract.File, cfg *config) (*golden, error) {
 	g := &golden{Result: "none"}
 	if f.Contract.Golden != nil {
 		g.Pairs = len(f.Contract.Golden.Pairs)
+	}
+	if !cfg.Replay {
+		g.Result, g.Why = "not run", "replay is false"
+		return g, nil
 	}
 	lib, err := session.Library()
 	if err != nil {
@@ -163,10 +173,9 @@ func replay(f *contract.File) (*golden, error) {
 	return g, nil
 }
 
-// fitGo1 asks as for a robot whose velocity estimator is on, and lists what the
-// policy needs of it.
-func fitGo1(c *contract.Contract) *fit {
-	if err := go1.Fit(&c.Spec, go1.Sensing{LinVel: true}); err != nil {
+// fitGo1 asks as for the configured robot, and lists what the policy needs of it.
+func fitGo1(c *contract.Contract, cfg *config) *fit {
+	if err := go1.Fit(&c.Spec, go1.Sensing{LinVel: cfg.Estimator}); err != nil {
 		return &fit{Why: err.Error()}
 	}
 	r := &fit{Fits: true}

@@ -110,6 +110,9 @@ func TestInspect(t *testing.T) {
 		{"inspect text.onnx", 1, nil, "text.onnx: not an ONNX model"},
 		{"inspect none.onnx", 1, nil, "none.onnx: no such file"},
 		{"inspect bad.onnx", 1, nil, "bad.onnx.contract.json: contract: JSON"},
+		{"inspect golden.onnx --set replay=false", 0, []string{"1, not run: replay is false"}, ""},
+		{"inspect toy.onnx --set replay=maybe", 2, nil, "--set: replay"},
+		{"inspect toy.onnx --set estimator.on=false", 2, nil, "estimator.on: unknown key"},
 		{"inspect", 2, nil, "accepts 1 arg"},
 		{"inspect toy.onnx plain.onnx", 2, nil, "accepts 1 arg"},
 		{"inspect --joson toy.onnx", 2, nil, "unknown flag: --joson"},
@@ -170,7 +173,7 @@ func TestInspectOthers(t *testing.T) {
 		"unitree_rl_mjlab_g1_velocity/policy.onnx": {"policy.onnx.data, 871168 bytes", "opset 18", "no contract"},
 	} {
 		t.Run(file, func(t *testing.T) {
-			r, err := inspect(contracttest.Policy(t, file))
+			r, err := inspect(contracttest.Policy(t, file), new(defaultConfig()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,8 +195,22 @@ func TestInspectWeightsLeftBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := inspect(filepath.Join(files(t, map[string][]byte{"policy.onnx": data}), "policy.onnx"))
+	r, err := inspect(filepath.Join(files(t, map[string][]byte{"policy.onnx": data}), "policy.onnx"), new(defaultConfig()))
 	if r == nil || !errors.Is(err, contract.ErrExternal) || !strings.Contains(err.Error(), "needs policy.onnx.data, 871168 bytes") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Without an estimator, a Go1 does not sense what Playground's policy wants.
+func TestInspectWithoutEstimator(t *testing.T) {
+	path := contracttest.Policy(t, "go1_policy.onnx")
+	for _, estimator := range []bool{true, false} {
+		r, err := inspect(path, &config{Estimator: estimator})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Go1.Fits != estimator || !estimator && !strings.Contains(r.Go1.Why, "base_lin_vel") || r.Golden.Result != "not run" {
+			t.Errorf("estimator %v: %+v, golden pairs %q", estimator, r.Go1, r.Golden.Result)
+		}
 	}
 }

@@ -15,11 +15,14 @@ import (
 func main() { cli.Main(newRoot()) }
 
 func newRoot() *cobra.Command {
+	loader := cli.NewLoader(defaultConfig)
 	root := &cobra.Command{
 		Use:   "clawpolicy",
 		Short: "Look into policy files",
 		Long:  "clawpolicy shows what an ONNX policy file says about itself, and whether that is true.",
 	}
-	root.AddCommand(newInspect())
+	config := loader.Command("clawpolicy")
+	config.Short = "Show what inspect asks of a policy, or check a file"
+	root.AddCommand(newInspect(loader), config)
 	return root
 }
