@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/link"
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 )
 
@@ -22,6 +23,7 @@ type Env struct {
 	clock    go1.ClockState
 	last     [go1.Joints]float32 // previous action, policy order
 	now      reading
+	gotNs    int64  // when now was received, link.Now: real time in lockstep too
 	episode  uint64 // being stepped; 0: none
 	closed   bool
 	fds      [1]unix.PollFd
@@ -56,10 +58,14 @@ func (l *Loop) Env() (*Env, error) {
 // Spec is the policy's contract, with one row.
 func (e *Env) Spec() rollout.Spec { return e.spec }
 
-// Reset waits until an operator has brought the robot into mode policy.
+// Reset waits until an operator has brought the robot into mode policy. A
+// context that has ended changes nothing.
 func (e *Env) Reset(ctx context.Context, _ []int, out *rollout.Step) error {
 	if e.closed {
 		return rollout.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	for {
 		if err := e.next(ctx); err != nil {
@@ -80,13 +86,17 @@ func (e *Env) Reset(ctx context.Context, _ []int, out *rollout.Step) error {
 
 // Step hands the action to the loop, which applies it at its next tick, and
 // returns when the next policy period begins, or the episode ended: an operator
-// or a safety act has taken the robot away.
+// or a safety act has taken the robot away. With a context that has ended the
+// loop gets no target.
 func (e *Env) Step(ctx context.Context, action []float32, out *rollout.Step) error {
 	switch {
 	case e.closed:
 		return rollout.ErrClosed
 	case e.episode == 0:
 		return rollout.ErrNotReset
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	t := e.l.targets.back()
 	if err := rollout.CheckAction(action, 1, e.spec.Joints); err != nil {
@@ -96,8 +106,8 @@ func (e *Env) Step(ctx context.Context, action []float32, out *rollout.Step) err
 	if err := e.l.actions.Targets(e.last[:], &t.target); err != nil {
 		return err
 	}
-	t.seq, t.episode = e.now.seq, e.episode
-	t.sensedNs, t.publishedNs = e.now.sensedNs, e.now.publishedNs
+	t.seq, t.episode, t.sensedNs = e.now.seq, e.episode, e.now.sensedNs
+	t.tookNs = link.Now() - e.gotNs
 	e.l.targets.publish()
 	if err := e.next(ctx); err != nil {
 		return err
@@ -129,12 +139,12 @@ func (e *Env) next(ctx context.Context) error {
 	const patienceMs = 100 // how often ctx is looked at while nothing comes
 	e.fds[0] = unix.PollFd{Fd: int32(e.l.wake), Events: unix.POLLIN}
 	for {
-		if r, isNew := e.l.readings.front(); isNew {
-			e.now = *r
-			return nil
-		}
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if r, isNew := e.l.readings.front(); isNew {
+			e.now, e.gotNs = *r, link.Now()
+			return nil
 		}
 		select {
 		case <-e.l.ended:

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -70,7 +71,8 @@ type Loop struct {
 	readers   sync.Mutex // of snapshots; the loop does not know it
 	readings  triple[reading]
 	targets   triple[target]
-	wake      int // eventfd: a reading was published
+	wake      int     // eventfd: a reading was published
+	one       [8]byte // what is written to it: the number 1
 	ended     chan struct{}
 	envOpen   atomic.Bool
 
@@ -169,6 +171,7 @@ func New(cfg Config, parts Parts) (*Loop, error) {
 		return nil, fmt.Errorf("control: eventfd: %w", err)
 	}
 	l.wake = fd
+	binary.NativeEndian.PutUint64(l.one[:], 1)
 	runtime.AddCleanup(l, func(fd int) { _ = unix.Close(fd) }, fd)
 	l.publishSnapshot(l.clock.Now())
 	return l, nil
@@ -244,7 +247,7 @@ func (l *Loop) Tick(deadlineNs int64) (end bool) {
 		l.stats.RxToTx.Add(l.clock.Now() - now)
 	}
 	if l.driving() && l.policyTick%l.policyTicks == 0 {
-		l.publishReading(now, running)
+		l.publishReading(running)
 	}
 	l.policyTick++
 	l.modeNow.Store(uint32(l.mode))
@@ -383,7 +386,7 @@ func (l *Loop) takeTarget(now int64) {
 	}
 	l.policyTarget, l.policyOutNs, l.sensedNs = t.target, now, t.sensedNs
 	l.answered = t.seq
-	l.stats.PolicyStep.Add(now - t.publishedNs)
+	l.stats.PolicyStep.Add(t.tookNs)
 	l.stats.Policy++
 	if t.seq != l.seq {
 		l.stats.LatePolicy++

@@ -33,7 +33,7 @@ func (l *Loop) setMode(now int64, m Mode, p Phase) {
 		if v := l.judge.Verdict(); v.Severity >= safety.StandHold {
 			how = failed
 		}
-		l.publishReading(now, how)
+		l.publishReading(how)
 	}
 	if !m.torque() {
 		l.settle = false
@@ -140,7 +140,7 @@ func (l *Loop) next(now int64, over bool, p Phase) {
 	was := l.driving()
 	l.setPhase(now, p)
 	if was && !l.driving() {
-		l.publishReading(now, left)
+		l.publishReading(left)
 	}
 }
 

@@ -1,8 +1,6 @@
 package control
 
 import (
-	"encoding/binary"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
@@ -24,7 +22,6 @@ type reading struct {
 	r            go1.Reading // LastAction and the clock are the policy's side's
 	sent         [go1.Joints]float32
 	sensedNs     int64
-	publishedNs  int64
 }
 
 // target is its answer.
@@ -32,10 +29,10 @@ type target struct {
 	seq, episode uint64
 	target       [go1.Joints]float32
 	sensedNs     int64
-	publishedNs  int64 // of the reading that it answers
+	tookNs       int64 // from the reading's receipt to this answer, real time
 }
 
-func (l *Loop) publishReading(now int64, h how) {
+func (l *Loop) publishReading(h how) {
 	l.seq++
 	b := l.readings.back()
 	b.seq, b.episode, b.how = l.seq, l.episode, h
@@ -43,7 +40,7 @@ func (l *Loop) publishReading(now int64, h how) {
 	for i := range go1.Joints {
 		b.sent[i] = l.cmd.Motor[i].Q
 	}
-	b.sensedNs, b.publishedNs = l.judge.SensedNs(), now
+	b.sensedNs = l.judge.SensedNs()
 	l.readings.publish()
 	l.signal()
 }
@@ -60,9 +57,7 @@ func (l *Loop) fillReading(r *go1.Reading) {
 
 // signal wakes the policy's thread; it never blocks.
 func (l *Loop) signal() {
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	_, _ = unix.Write(l.wake, one[:]) // EAGAIN: it has two billion wake-ups to do already
+	_, _ = unix.Write(l.wake, l.one[:]) // EAGAIN: it has two billion wake-ups to do already
 }
 
 func (l *Loop) publishSnapshot(now int64) {

@@ -307,8 +307,8 @@ func (l *Loop) stopping(now int64) bool {
 // lockstepWait lets a policy answer, then waits for the robot's answer.
 func (l *Loop) lockstepWait() {
 	limit := time.Now().Add(time.Duration(l.cfg.LockWaitMs * 1e6))
-	if l.driving() && l.envOpen.Load() && (l.policyTick-1)%l.policyTicks == 0 {
-		for l.targets.middle.Load()&fresh == 0 && time.Now().Before(limit) {
+	if l.driving() && (l.policyTick-1)%l.policyTicks == 0 {
+		for l.targets.middle.Load()&fresh == 0 && l.envOpen.Load() && time.Now().Before(limit) {
 			runtime.Gosched()
 		}
 	}

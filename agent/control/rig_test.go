@@ -20,7 +20,7 @@ import (
 // rig is a loop whose ticks the test makes one by one, on a virtual clock, in
 // front of linktest's Go1 on real sockets.
 type rig struct {
-	t     *testing.T
+	t     testing.TB
 	l     *Loop
 	robot *linktest.Robot
 	udp   *link.UDP
@@ -49,7 +49,7 @@ func testSpec() *rollout.Spec {
 	return s
 }
 
-func newRig(t *testing.T, robot linktest.Config, change ...func(*Config, *Parts)) *rig {
+func newRig(t testing.TB, robot linktest.Config, change ...func(*Config, *Parts)) *rig {
 	t.Helper()
 	r := &rig{t: t, robot: linktest.New(t, robot), clock: &lockstepClock{now: 1e9}}
 	udp, err := link.DialUDP(link.UDPConfig{Robot: r.robot.Addr()})
@@ -209,3 +209,30 @@ func torqueFrame(c *wire.LowCmd) bool {
 }
 
 func near32(a, b, tol float32) bool { return math.Abs(float64(a-b)) <= float64(tol) }
+
+func (r *rig) armedStates() {
+	for i := range go1.Joints {
+		r.l.state.Motor[i] = wire.MotorState{Mode: safety.ModeServo, Q: go1.Folded[i]}
+	}
+	r.l.have = true
+}
+
+func (r *rig) tickWithoutPolicy() {
+	r.due += PeriodNs
+	r.clock.SleepUntil(r.due)
+	r.l.Tick(r.due)
+	r.udp.Wait(1e9)
+}
+
+func (r *rig) ticksWithoutPolicy(n int) {
+	for range n {
+		r.tickWithoutPolicy()
+	}
+}
+
+// tickQuick is a tick that waits for nobody.
+func (r *rig) tickQuick() bool {
+	r.due += PeriodNs
+	r.clock.SleepUntil(r.due)
+	return r.l.Tick(r.due)
+}

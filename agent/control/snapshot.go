@@ -29,7 +29,7 @@ type Stats struct {
 	Trips      uint64    // own lateness beyond the limit: damped
 	Lateness   Histogram // wake-up after the deadline
 	RxToTx     Histogram // newest state taken from the socket to frame handed to it
-	PolicyStep Histogram // observation handed out to target received
+	PolicyStep Histogram // observation handed out to target ready: the policy's own time, real in lockstep too
 	Policy     uint64    // policy steps
 	LatePolicy uint64    // policy steps that missed their period
 }

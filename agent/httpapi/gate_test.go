@@ -326,16 +326,17 @@ func TestStopOutlivesItsClient(t *testing.T) {
 // TestReadTimeoutSparesTheCall: the time-out for a request's arrival does not
 // cancel what it asked for.
 func TestReadTimeoutSparesTheCall(t *testing.T) {
+	const arrival = 2 * time.Second // long enough for a client that the machine keeps waiting
 	f := &fakeAgent{block: func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(5 * arrival / 4): // well after both time-outs
 		}
 		if err := ctx.Err(); err != nil {
 			t.Errorf("the call was told %v", err)
 		}
 	}}
-	r := start(t, f, func(c *Config) { c.HeaderTimeout, c.ReadTimeout = 50*time.Millisecond, 50*time.Millisecond })
+	r := start(t, f, func(c *Config) { c.HeaderTimeout, c.ReadTimeout = arrival, arrival })
 	if a := r.do("POST", "/api/v1/mode", `{"mode":"sit"}`); a.status != 200 {
 		t.Errorf("%d %s", a.status, a.body)
 	}

@@ -54,7 +54,7 @@ var (
 
 	latenessDesc   = desc("loop_lateness_seconds", "Wake-up of the control loop after its deadline.")
 	rxToTxDesc     = desc("loop_rx_to_tx_seconds", "Newest state taken from the socket to frame handed to it.")
-	policyStepDesc = desc("policy_step_seconds", "Observation handed out to target received.")
+	policyStepDesc = desc("policy_step_seconds", "Observation handed out to target ready: the policy's own time.")
 	latenessMax    = desc("loop_lateness_max_seconds", "Largest lateness since start.")
 	ticksDesc      = desc("loop_ticks_total", "Ticks of the control loop.")
 	missedDesc     = desc("loop_deadline_misses_total", "Deadlines that passed while the loop was not there.")
