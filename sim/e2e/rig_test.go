@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"testing"
@@ -25,8 +26,9 @@ type rig struct {
 	robot *virtualtest.Robot
 	loop  *control.Loop
 	clock *tickClock
-	http  string // base URL; "" without a server
-	end   func() // ends the loop and the policy's thread, and waits
+	http  string         // base URL; "" without a server
+	end   func()         // ends the loop and the policy's thread, and waits
+	truth virtual.Status // physics at a tick, for those who compare
 }
 
 // rigSetup of a rig.
@@ -155,11 +157,15 @@ func newRig(t *testing.T, s rigSetup) *rig {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	driving, stopDriving := context.WithCancel(context.Background()) // ends later: the loop's time waits for the policy
 	drove, ran := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(drove)
-		for ctx.Err() == nil { // as clawagent does: a policy that fails gives no more targets
-			_ = rollout.Run(ctx, []rollout.Env{env}, &twisted{inner: inner, twist: s.twist}, nil)
+		for driving.Err() == nil { // as clawagent does: a policy that fails gives no more targets
+			err := rollout.Run(driving, []rollout.Env{env}, &twisted{inner: inner, twist: s.twist}, nil)
+			if errors.Is(err, rollout.ErrClosed) {
+				return
+			}
 		}
 	}()
 	go func() {
@@ -171,6 +177,7 @@ func newRig(t *testing.T, s rigSetup) *rig {
 	r.end = func() {
 		cancel()
 		<-ran
+		stopDriving()
 		<-drove
 	}
 	t.Cleanup(func() {
@@ -198,6 +205,7 @@ func (r *rig) serve(ctx context.Context) {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, l) }()
 	r.t.Cleanup(func() {
+		r.end()
 		if err := <-ended; err != nil {
 			r.t.Errorf("HTTP: %v", err)
 		}
