@@ -432,3 +432,32 @@ func TestTransitions(t *testing.T) {
 		}
 	}
 }
+
+// Row 29 of the cases: a policy of 50 Hz that was trained over a loop of 200 Hz
+// is stepped at 50 Hz, and the loop of 500 Hz repeats each of its targets.
+func TestCase29TargetsAreRepeated(t *testing.T) {
+	r := newRig(t, linktest.Config{}, func(_ *Config, p *Parts) { p.Spec.ControlPeriodNs = 5e6 })
+	up := false
+	r.walking(policyFunc(func(_, a []float32) {
+		clear(a)
+		if up = !up; up {
+			a[0] = 0.1
+		}
+	}))
+	runs, last := []int{0}, r.l.cmd.Motor[0].Q
+	for range 200 {
+		r.tick()
+		if q := r.l.cmd.Motor[0].Q; q != last {
+			runs, last = append(runs, 0), q
+		}
+		runs[len(runs)-1]++
+	}
+	for i, n := range runs[1 : len(runs)-1] {
+		if n != 10 {
+			t.Fatalf("target %d was sent in %d frames, want 10: %v", i+1, n, runs)
+		}
+	}
+	if len(runs) < 20 {
+		t.Fatalf("%d targets in 400 ms", len(runs))
+	}
+}

@@ -102,6 +102,32 @@ func TestNewActionMapRefuses(t *testing.T) {
 	}
 }
 
+// Row 29 of the cases: policy rate, loop rate and decimation are part of the
+// contract. A policy of 50 Hz that was trained over a loop of 200 Hz fits, because
+// the robot's own loop of 500 Hz repeats each target ten times; a period that is
+// not whole in either loop is refused with both numbers.
+func TestCase29RatesOfTheContract(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		policy, control int64 // ns
+		says            string
+	}{
+		{"50 Hz over 200 Hz", 20e6, 5e6, ""},
+		{"50 Hz over 500 Hz", 20e6, 2e6, ""},
+		{"50 Hz over 333 Hz", 20e6, 3e6, "policy_period_ns: 20000000 is not a whole number of control periods of 3000000"},
+		{"40 Hz over 200 Hz, odd in 2 ms", 25e6, 5e6, "policy_period_ns: 25000000 is not a whole number of 2 ms ticks"},
+		{"200 Hz over 200 Hz", 5e6, 5e6, "policy_period_ns: 5000000 is not a whole number of 2 ms ticks"},
+		{"slower loop than policy", 20e6, 40e6, "policy_period_ns: 20000000 is not a whole number of control periods of 40000000"},
+	} {
+		s := spec(slices.Clone(JointNames[:]), rollout.ByTerm, term("base_ang_vel", 1, 1))
+		s.PolicyPeriodNs, s.ControlPeriodNs = c.policy, c.control
+		err := Fit(s, Sensing{})
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: error %v, want one that says %q", c.name, err, c.says)
+		}
+	}
+}
+
 func TestFitNamesWhatDoesNotFit(t *testing.T) {
 	good := func() *rollout.Spec {
 		return spec(slices.Clone(JointNames[:]), rollout.ByTerm, term("base_lin_vel", 1, 1), term("base_ang_vel", 1, 1), term("clock", 1, 1))

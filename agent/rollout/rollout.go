@@ -12,8 +12,9 @@ import (
 type Env interface {
 	// Spec is fixed for the life of the Env.
 	Spec() Spec
-	// Reset begins new episodes in rows (nil: all) and fills out for every
-	// row; the other rows are not touched. On hardware it waits until a person
+	// Reset begins new episodes in rows (nil: all) and fills out for them; the
+	// other rows are not touched: out, the Step they were last shown in, goes on
+	// showing of them what it showed, ends, reward and Final included. On hardware it waits until a person
 	// has armed the robot and asked for the policy, or ctx ends.
 	Reset(ctx context.Context, rows []int, out *Step) error
 	// Step executes action, (N, ActDim) row-major in policy joint order, for

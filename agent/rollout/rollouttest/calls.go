@@ -133,31 +133,63 @@ func checkPartialReset(t testing.TB, h Harness) {
 	if o.Rows < 2 {
 		t.Skip("this Env has one row")
 	}
-	o.History = 5
+	o.History, o.EpisodeSteps = 5, h.EpisodeSteps
 	a, b := h.begin(t, o), h.begin(t, o)
+	const fallen = 0
+	last := a.spec.Rows - 1
+	wasReset := make([]bool, a.spec.Rows)
+	partial := func(row int, when string) {
+		t.Helper()
+		wasReset[row] = true
+		before := a.keep()
+		a.reset([]int{row})
+		for r := range a.spec.Rows {
+			if r == row {
+				for g := range a.spec.Groups {
+					wantFirst(t, &a.spec.Groups[g], a.vector(a.out.Obs, g, r), "after a partial Reset")
+				}
+				if a.out.Ended(r) {
+					t.Fatalf("%s, Reset of row %d: it still shows an end", when, row)
+				}
+				continue
+			}
+			what, same := sameRow(&a.spec, before, a.out, r)
+			for g := range a.spec.Groups {
+				if !equal(a.vector(before.Final, g, r), a.vector(a.out.Final, g, r)) {
+					what, same = "Final of group "+a.spec.Groups[g].Name, false
+				}
+			}
+			if !same {
+				t.Fatalf("%s, Reset of row %d changed what row %d shows: %s", when, row, r, what)
+			}
+		}
+	}
 	for range 3 {
 		a.step()
 		b.step()
 	}
-	before := a.keep()
-	const row = 1
-	a.reset([]int{row})
-	for g := range a.spec.Groups {
-		for r := range a.spec.Rows {
-			now := a.vector(a.out.Obs, g, r)
-			if r == row {
-				wantFirst(t, &a.spec.Groups[g], now, "after a partial Reset")
-			} else if !equal(now, a.vector(before.Obs, g, r)) {
-				t.Fatalf("Reset of row %d changed what row %d shows: group %s", row, r, a.spec.Groups[g].Name)
-			}
+	partial(1, "within an episode")
+	if h.Fall != nil { // the others show an end, of either kind
+		h.Fall(a.env, fallen)
+		h.Fall(b.env, fallen)
+		a.step()
+		b.step()
+		partial(1, "after a fall")
+	}
+	if h.EpisodeSteps > 0 {
+		for !a.out.TimedOut[last] && a.steps < 2*h.EpisodeSteps {
+			a.step()
+			b.step()
 		}
+		partial(1, "after a time-out") // of others
+		partial(last, "after its time-out")
 	}
 	needDeterminism(t, a)
 	for range 8 {
 		a.step()
 		b.step()
 		for r := range a.spec.Rows {
-			if r != row {
+			if !wasReset[r] {
 				wantSame(t, a, b, r, "Reset of another row")
 			}
 		}

@@ -174,6 +174,17 @@ func after(f func(b *broken, out *rollout.Step)) broken {
 	}}
 }
 
+// resets breaks what a good Reset of some rows showed.
+func resets(f func(out *rollout.Step)) broken {
+	return broken{reset: func(b *broken, ctx context.Context, rows []int, out *rollout.Step) error {
+		err := b.Toy.Reset(ctx, rows, out)
+		if err == nil && rows != nil {
+			f(out)
+		}
+		return err
+	}}
+}
+
 // rowOf is row's vector.
 func (b *broken) rowOf(v []float32, row int) []float32 {
 	n := len(b.rows[row].history)
@@ -257,6 +268,20 @@ func TestEveryBreakIsCaught(t *testing.T) {
 			for i := range b.rows {
 				b.rows[i].observe()
 				b.show(i, out)
+			}
+			return err
+		}}},
+		{"Reset of a row clears every row's Executed", "PartialReset", resets(func(out *rollout.Step) { clear(out.Executed) })},
+		{"Reset of a row clears every row's Reward", "PartialReset", resets(func(out *rollout.Step) { clear(out.Reward) })},
+		{"Reset of a row clears every row's Terminated", "PartialReset", resets(func(out *rollout.Step) { clear(out.Terminated) })},
+		{"Reset of a row clears every row's TimedOut", "PartialReset", resets(func(out *rollout.Step) { clear(out.TimedOut) })},
+		{"Reset of a row clears every row's Metrics", "PartialReset", resets(func(out *rollout.Step) { clear(out.Metrics) })},
+		{"Reset of a row clears every row's Final", "PartialReset", resets(func(out *rollout.Step) { clear(out.Final[0]) })},
+		{"Reset of a row leaves its end standing", "PartialReset", broken{reset: func(b *broken, ctx context.Context, rows []int, out *rollout.Step) error {
+			ends := slices.Clone(out.TimedOut)
+			err := b.Toy.Reset(ctx, rows, out)
+			if rows != nil {
+				copy(out.TimedOut, ends)
 			}
 			return err
 		}}},

@@ -14,7 +14,8 @@ import (
 type Toy struct {
 	spec    rollout.Spec
 	rows    []toyRow
-	episode int // steps until a row times out; 0: never
+	all     []int // every row
+	episode int   // steps until a row times out; 0: never
 	ready   bool
 	closed  bool
 }
@@ -46,10 +47,11 @@ func ToySpec(history int) rollout.Spec {
 
 // NewToy opens rows carts whose episodes last episode steps (0: until they fall).
 func NewToy(rows, history, episode int, seed uint64) *Toy {
-	e := &Toy{spec: ToySpec(history), rows: make([]toyRow, rows), episode: episode}
+	e := &Toy{spec: ToySpec(history), rows: make([]toyRow, rows), all: make([]int, rows), episode: episode}
 	e.spec.Rows, e.spec.Metrics = rows, []string{"x"}
 	e.spec.Deterministic, e.spec.AutoReset = true, true
 	for i := range e.rows {
+		e.all[i] = i
 		e.rows[i].random = rand.New(rand.NewPCG(seed, uint64(i)))
 		e.rows[i].history = make([]float32, history*toyFrame)
 	}
@@ -71,15 +73,12 @@ func (e *Toy) Reset(ctx context.Context, rows []int, out *rollout.Step) error {
 		if row < 0 || row >= len(e.rows) {
 			return fmt.Errorf("toy: row %d of %d", row, len(e.rows))
 		}
-		e.begin(&e.rows[row])
 	}
 	if rows == nil {
-		for i := range e.rows {
-			e.begin(&e.rows[i])
-		}
-		e.ready = true
+		rows, e.ready = e.all, true
 	}
-	for i := range e.rows {
+	for _, i := range rows {
+		e.begin(&e.rows[i])
 		out.Terminated[i], out.TimedOut[i], out.Reward[i], out.Executed[i] = false, false, 0, 0
 		e.show(i, out)
 	}
