@@ -13,7 +13,7 @@ import (
 var (
 	ErrExpired    = errors.New("control: the command has expired")
 	ErrTooDistant = errors.New("control: the command's end time is too far ahead")
-	ErrOlder      = errors.New("control: a command with a later or equal end time was taken already")
+	ErrOlder      = errors.New("control: a command with a later or equal end time was taken already") // never for a stop
 )
 
 // CommandError is a velocity command outside what the policy was trained for.
@@ -31,6 +31,7 @@ type command struct {
 	v         [3]float32
 	arrivedNs int64
 	expiresNs int64
+	endsNs    int64 // the latest end of all commands so far
 }
 
 // commands takes velocity commands from any goroutine; the loop reads the newest
@@ -42,7 +43,8 @@ type commands struct {
 
 // Command asks for a velocity, vx, vy in m/s and wz in rad/s, body frame, until
 // expiresNs on the loop's clock. It is taken whole or not at all. While the
-// robot is not walking it is refused.
+// robot is not walking it is refused. Commands are taken in the order of their
+// end times, but zero, a stop, always.
 func (l *Loop) Command(v [3]float32, expiresNs int64) error {
 	if !l.hasPolicy {
 		return &Refusal{Reason: NoPolicy, Joint: -1}
@@ -55,17 +57,22 @@ func (l *Loop) Command(v [3]float32, expiresNs int64) error {
 	l.commands.mu.Lock()
 	defer l.commands.mu.Unlock()
 	now := l.nowNs.Load()
-	switch last := l.commands.newest.Load(); {
+	last := l.commands.newest.Load()
+	switch {
 	case expiresNs <= now:
 		return fmt.Errorf("%w %.3f s ago", ErrExpired, float64(now-expiresNs)/1e9)
 	case expiresNs > now+int64(l.cfg.CommandAheadS*1e9):
 		return fmt.Errorf("%w: %.3f s, at most %.3f", ErrTooDistant, float64(expiresNs-now)/1e9, l.cfg.CommandAheadS)
-	case last != nil && expiresNs <= last.expiresNs:
+	case last != nil && expiresNs <= last.endsNs && v != [3]float32{}:
 		return ErrOlder
 	case Mode(l.modeNow.Load()) != Policy:
 		return &Refusal{Reason: NotWalking, Joint: -1}
 	}
-	l.commands.newest.Store(&command{v: v, arrivedNs: now, expiresNs: expiresNs})
+	c := &command{v: v, arrivedNs: now, expiresNs: expiresNs, endsNs: expiresNs}
+	if last != nil {
+		c.endsNs = max(c.endsNs, last.endsNs)
+	}
+	l.commands.newest.Store(c)
 	return nil
 }
 

@@ -110,6 +110,15 @@ func TestCommandRefused(t *testing.T) {
 	if r.l.asked != [3]float32{0.5, 0, 0} {
 		t.Fatalf("asked %v", r.l.asked)
 	}
+	// A stop is taken whatever came before, and what it overtook stays behind.
+	r.must(r.l.Command([3]float32{}, now+2e8))
+	if err := r.l.Command([3]float32{1, 0, 0}, now+9e8); !errors.Is(err, ErrOlder) {
+		t.Fatal(err)
+	}
+	r.ticks(5)
+	if r.l.asked != [3]float32{} {
+		t.Fatalf("asked %v after a stop", r.l.asked)
+	}
 }
 
 // A command from before does not move the robot when the policy comes back.
@@ -131,6 +140,37 @@ func TestOldCommandIsForgotten(t *testing.T) {
 	r.in(Policy, PhaseBlend)
 	if r.l.asked != [3]float32{} || r.l.followed != [3]float32{} {
 		t.Fatalf("it follows a command from before: %v", r.l.asked)
+	}
+}
+
+// A hot motor halves the velocity, as gently as any other change.
+func TestHotMotorHalves(t *testing.T) {
+	r := newRig(t, linktest.Config{})
+	r.walking(still)
+	m := wire.Remote{Ly: 1}
+	temperature := int8(40)
+	r.robot.OnState(func(s *wire.LowState) {
+		s.Remote = remoteBytes(m)
+		s.Motor[3].Temperature = temperature
+	})
+	r.ticks(500)
+	if r.l.followed[0] != 1 {
+		t.Fatalf("%v m/s", r.l.followed[0])
+	}
+	r.robot.OnState(func(s *wire.LowState) {
+		s.Remote = remoteBytes(m)
+		s.Motor[3].Temperature = 76
+	})
+	last := r.l.followed[0]
+	for range 1500 {
+		r.tick()
+		if step := last - r.l.followed[0]; step > 0.0041 || step < -0.0041 {
+			t.Fatalf("the velocity steps by %v m/s", step)
+		}
+		last = r.l.followed[0]
+	}
+	if last != 0.5 {
+		t.Fatalf("%v m/s with a hot motor", last)
 	}
 }
 

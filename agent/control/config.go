@@ -15,7 +15,7 @@ type Config struct {
 	RiseSeconds  float64 `yaml:"rise_seconds" doc:"from the folded pose to home, s"`
 	LowerSeconds float64 `yaml:"lower_seconds" doc:"from home to the folded pose, s"`
 	StopSeconds  float64 `yaml:"stop_seconds" doc:"zero velocity before it sits down, s"`
-	HomeSeconds  float64 `yaml:"home_seconds" doc:"from the policy's last target to home before it sits down, s"`
+	HomeSeconds  float64 `yaml:"home_seconds" doc:"at home after the policy, before it sits down, s"`
 	BlendSeconds float64 `yaml:"blend_seconds" doc:"gains and targets move from the stand's to the policy's, s"`
 	HoldSeconds  float64 `yaml:"hold_seconds" doc:"stand hold: from the policy's last target to home, s"`
 	DampSeconds  float64 `yaml:"damp_seconds" doc:"damping frames sent before the program ends, s"`

@@ -67,6 +67,8 @@ func (e *Env) Reset(ctx context.Context, _ []int, out *rollout.Step) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	e.l.envWaits.Store(true)
+	defer e.l.envWaits.Store(false)
 	for {
 		if err := e.next(ctx); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -75,6 +76,10 @@ type Loop struct {
 	one       [8]byte // what is written to it: the number 1
 	ended     chan struct{}
 	envOpen   atomic.Bool
+	envWaits  atomic.Bool   // the Env's goroutine is in Reset
+	stops     atomic.Uint64 // emergency stops so far
+	// policyFailed: the policy gave no usable action.
+	policyFailed atomic.Bool
 
 	// Owned by the loop's thread.
 	state      wire.LowState
@@ -114,6 +119,7 @@ type Loop struct {
 	sticks          [3]float32
 	trackNs         int64
 	sendRun         int
+	sentNs          int64 // newest frame
 	unanswered      int   // lockstep: ticks in a row
 	endNs           int64 // when the last damping began, while stopping
 	stats           Stats
@@ -187,6 +193,12 @@ var ErrUnconfirmed = errors.New("control: damping was sent, but no state from th
 func (l *Loop) Run(ctx context.Context) error {
 	defer close(l.ended)
 	defer l.signal()
+	defer func() {
+		if p := recover(); p != nil { // a mistake of ours: the motors first
+			l.lastDamping()
+			panic(p)
+		}
+	}()
 	if l.parts.Started != nil {
 		if err := l.parts.Started(); err != nil {
 			return err
@@ -217,6 +229,18 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
+// lastDamping sends what stops the motors, for as long as at any other end.
+func (l *Loop) lastDamping() {
+	if l.mode == Idle {
+		return
+	}
+	l.encodeDamping()
+	for range int(l.cfg.DampSeconds * 1e9 / float64(PeriodNs)) {
+		_ = l.parts.Link.Send(l.frame) // nothing else can be tried
+		time.Sleep(time.Duration(PeriodNs))
+	}
+}
+
 // Tick does one period's work for the tick that was due at deadlineNs, and
 // reports whether the loop has come to its end. Run calls it; tests that have a
 // clock of their own may call it instead of Run.
@@ -224,7 +248,11 @@ func (l *Loop) Tick(deadlineNs int64) (end bool) {
 	now := l.clock.Now()
 	l.nowNs.Store(now)
 	l.stats.Ticks++
-	l.stats.Lateness.Add(now - deadlineNs)
+	late := now - deadlineNs
+	if l.mode != Idle && l.sentNs != 0 { // held up anywhere, also after the last tick's last look
+		late = max(late, now-l.sentNs-PeriodNs)
+	}
+	l.stats.Lateness.Add(late)
 
 	got := l.receive(now)
 	l.takeRequest(now)
@@ -232,11 +260,16 @@ func (l *Loop) Tick(deadlineNs int64) (end bool) {
 	l.followCommand(now)
 
 	v := l.judge.Tick(&safety.Tick{
-		NowNs: now, LateNs: now - deadlineNs,
+		NowNs: now, LateNs: late,
 		Torque: l.mode.torque(), Policy: l.driving(),
+		PolicyLost:     l.phase == PhaseHold && l.judge.Verdict().Fault == safety.PolicyStale,
 		PolicyPeriodNs: l.policyTicks * PeriodNs, PolicyOutNs: l.policyOutNs,
 		TargetSensedNs: l.targetSensed(), CommandNs: l.commandNs,
 	})
+	if l.driving() && l.policyFailed.Swap(false) { // it asked for what is no number
+		l.judge.Raise(now, safety.Damp, safety.TargetRefused, -1)
+		v = l.judge.Verdict()
+	}
 	l.obey(now, &v)
 	end = l.stopping(now)
 	if !end {
@@ -359,18 +392,20 @@ func (l *Loop) followCommand(now int64) {
 	}
 	scale := l.judge.CommandScale(age)
 	want := l.asked
-	if l.judge.Verdict().HalveCommands {
-		scale *= 0.5
-	}
 	if l.mode != Policy {
-		scale = 0
+		want = [3]float32{}
+	}
+	if l.judge.Verdict().HalveCommands {
+		for i := range want {
+			want[i] *= 0.5
+		}
 	}
 	dt := float32(PeriodNs) / 1e9
 	step := [3]float32{float32(l.cfg.AccelerationMS2) * dt, float32(l.cfg.AccelerationMS2) * dt, float32(l.cfg.YawAccelRadS2) * dt}
 	for i := range want {
 		want[i] *= scale
 		next := l.followed[i] + min(max(want[i]-l.followed[i], -step[i]), step[i])
-		if scale < 1 && l.mode == Policy { // an old command ends in time, whatever the ramp
+		if scale < 1 { // an old command ends in time, whatever the ramp
 			bound := max(want[i], -want[i])
 			next = min(max(next, -bound), bound)
 		}
@@ -424,7 +459,7 @@ func (l *Loop) encodeDamping() {
 // send makes the frame and hands it to the link.
 func (l *Loop) send(now, deadlineNs int64, hold bool) {
 	if l.mode == Idle {
-		l.haveFrame = false
+		l.haveFrame, l.sentNs = false, 0
 		return
 	}
 	torque := l.mode.torque()
@@ -457,11 +492,12 @@ func (l *Loop) send(now, deadlineNs int64, hold bool) {
 	if err := l.parts.Link.Send(l.frame); err != nil {
 		l.stats.SendErrors++
 		l.sendRun++
-		if l.sendRun == linkFailures && l.mode.torque() {
+		if l.sendRun >= linkFailures && l.mode.torque() {
 			l.judge.Raise(now, safety.Damp, safety.LinkLost, -1)
 		}
 		return
 	}
 	l.sendRun = 0
+	l.sentNs = l.clock.Now()
 	l.stats.Sent++
 }

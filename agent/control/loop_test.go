@@ -90,15 +90,36 @@ func TestPolicyStalls(t *testing.T) {
 	if age := r.clock.now - last; age < 40e6 || age > 42e6 {
 		t.Fatalf("held after %d ms", age/1e6)
 	}
-	r.ticksWithoutPolicy(50)
-	r.in(Stand, PhaseHold) // no policy any more, so none that is too old
+	for r.l.mode == Stand {
+		r.tickWithoutPolicy()
+	}
+	r.in(Damp, PhaseNone)
+	if age := r.clock.now - last; age < 100e6 || age > 102e6 {
+		t.Fatalf("damped after %d ms", age/1e6)
+	}
+}
+
+// An action that is no number is refused and damped, at the next tick.
+func TestPolicyFails(t *testing.T) {
+	r := newRig(t, linktest.Config{})
+	r.walking(still)
+	r.l.PolicyFailed()
+	r.tick()
+	r.in(Damp, PhaseNone)
+	if v := r.l.judge.Verdict(); v.Fault != safety.TargetRefused {
+		t.Fatal(v.Fault)
+	}
 }
 
 func TestHoldsTheLastFrame(t *testing.T) {
 	r := newRig(t, linktest.Config{})
-	r.walking(still)
+	r.standing()
+	r.must(r.mode(Sit)) // targets that move at every tick
+	r.ticks(300)
+	r.in(Sit, PhaseLower)
 	r.robot.Mute(true)
 	before, _ := r.robot.LastFrame()
+	moved := false
 	for i := 1; ; i++ {
 		r.due += PeriodNs
 		r.clock.SleepUntil(r.due)
@@ -112,7 +133,12 @@ func TestHoldsTheLastFrame(t *testing.T) {
 			if _, err := wire.DecodeLowCmd(f, &c); err != nil || torqueFrame(&c) {
 				t.Fatalf("%d ms: %v", age, err)
 			}
+			if !moved {
+				t.Fatal("the target did not move before: the test sees nothing")
+			}
 			return
+		case age < 20 && string(f) != string(before.Raw):
+			moved = true
 		case age >= 20 && string(f) != string(before.Raw):
 			t.Fatalf("%d ms: not the last frame", age)
 		}
@@ -162,6 +188,110 @@ func TestLateLoopDamps(t *testing.T) {
 	}
 }
 
+// slowClock is a clock whose next readings jump ahead.
+type slowClock struct {
+	*lockstepClock
+	readings int   // until it jumps
+	jumpNs   int64 // by this
+}
+
+func (c *slowClock) Now() int64 {
+	if c.readings--; c.readings == 0 {
+		c.now += c.jumpNs
+	}
+	return c.now
+}
+
+// Held up between the judge and the frame: the last look stops the frame.
+func TestHeldUpBeforeTheFrameLeaves(t *testing.T) {
+	r := newRig(t, linktest.Config{})
+	r.walking(still)
+	n := r.robot.Count(linktest.Torque)
+	r.l.clock = &slowClock{lockstepClock: r.clock, readings: 2, jumpNs: 20e6} // first the tick's time, then the last look
+	r.due += PeriodNs
+	r.clock.now = r.due
+	r.l.Tick(r.due)
+	r.udp.Wait(1e9)
+	r.in(Damp, PhaseNone)
+	if got := r.robot.Count(linktest.Torque); got != n || r.l.stats.Trips != 1 {
+		t.Fatalf("%d torque frames left, %d trips", got-n, r.l.stats.Trips)
+	}
+}
+
+// stalling is a Link in front of another, in which one Send takes long.
+type stalling struct {
+	Link
+	clock *lockstepClock
+	ns    int64
+}
+
+func (s *stalling) Send(frame []byte) error {
+	s.clock.now += s.ns
+	s.ns = 0
+	return s.Link.Send(frame)
+}
+
+// Held up after the last look, the gap is seen at the next tick.
+func TestHeldUpInSend(t *testing.T) {
+	for ms, trip := range map[int64]bool{17: false, 21: true, 38: true} {
+		r := newRig(t, linktest.Config{})
+		r.walking(still)
+		link := &stalling{Link: r.l.parts.Link, clock: r.clock}
+		r.l.parts.Link = link
+		r.tick()
+		link.ns = ms * 1e6
+		before := r.l.sentNs
+		r.due += PeriodNs
+		r.clock.SleepUntil(r.due)
+		r.l.Tick(r.due)
+		r.l.sentNs = before + PeriodNs // the frame left before the thread was held up
+		r.udp.Wait(1e9)
+		r.due = r.clock.now + PeriodNs
+		r.clock.SleepUntil(r.due)
+		r.l.Tick(r.due)
+		v := r.l.judge.Verdict()
+		if got := r.l.mode == Damp && v.Fault == safety.LoopLate; got != trip {
+			t.Errorf("%d ms: %v, %v by %v", ms, r.l.mode, v.Severity, v.Fault)
+		}
+		if r.l.stats.Lateness.MaxNs < (ms-2)*1e6 {
+			t.Errorf("%d ms: the longest lateness counted is %d ns", ms, r.l.stats.Lateness.MaxNs)
+		}
+	}
+}
+
+// A mistake of ours in the loop leaves the motors damped.
+func TestPanicDamps(t *testing.T) {
+	r := newRig(t, linktest.Config{})
+	r.standing()
+	r.l.cfg.DampSeconds = 0.02
+	r.l.parts.Link = &panicking{Link: r.udp}
+	caught := make(chan any, 1)
+	go func() {
+		defer func() { caught <- recover() }()
+		_ = r.l.Run(context.Background())
+	}()
+	if p := <-caught; p != "told to" {
+		t.Fatal(p)
+	}
+	if _, ok := r.robot.AwaitFrame(10*time.Second, func(f *linktest.Frame) bool { return f.Class == linktest.Damping && f.Number > 1300 }); !ok {
+		f, _ := r.robot.LastFrame()
+		t.Fatalf("the last frame is %v", f.Class)
+	}
+}
+
+type panicking struct {
+	Link
+	told bool
+}
+
+func (p *panicking) Receive(s *wire.LowState, now int64) (int64, bool) {
+	if !p.told {
+		p.told = true
+		panic("told to")
+	}
+	return p.Link.Receive(s, now)
+}
+
 func TestLinkLost(t *testing.T) {
 	r := newRig(t, linktest.Config{})
 	r.walking(still)
@@ -207,6 +337,7 @@ func TestTickDoesNotAllocate(t *testing.T) {
 		}
 		switch m {
 		case Policy:
+			r.l.envWaits.Store(true)
 			must := request{want: wantPolicy, answer: Refusal{Joint: -1}}
 			r.l.apply(r.clock.now, &must)
 			r.must(nil)
@@ -235,6 +366,7 @@ func TestEnvStepDoesNotAllocate(t *testing.T) {
 	env, err := r.l.Env()
 	r.must(err)
 	defer env.Close()
+	r.l.envWaits.Store(true)
 	answer := request{want: wantPolicy, answer: Refusal{Joint: -1}}
 	if got := r.l.apply(r.clock.now, &answer); got != Accepted {
 		t.Fatal(reasonTexts[got])

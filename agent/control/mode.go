@@ -21,16 +21,6 @@ var modeNames = [...]string{"idle", "listen", "damp", "stand", "policy", "sit", 
 
 func (m Mode) String() string { return modeNames[m] }
 
-// ParseMode reads a mode's name.
-func ParseMode(s string) (Mode, error) {
-	for i, n := range modeNames {
-		if n == s {
-			return Mode(i), nil
-		}
-	}
-	return 0, fmt.Errorf("control: mode %q: want one of damp, stand, policy, sit", s)
-}
-
 // torque says whether the mode's frames may carry torque.
 func (m Mode) torque() bool { return m == Stand || m == Policy || m == Sit }
 
@@ -83,27 +73,33 @@ const (
 	NoPolicy
 	NotWalking
 	VelocityUnsure
+	PolicyAbsent
+	StoppedMeanwhile
+	LinkFails
 	Stopping
 )
 
 var reasonTexts = [...]string{
-	Accepted:       "accepted",
-	NotNamed:       "no such transition from this mode",
-	NotArmed:       "not armed: nothing is sent to the robot until a person arms it",
-	AlreadyArmed:   "already armed",
-	Latched:        "a fault is latched: look at the robot, then ask for damp, then for stand",
-	FewStates:      "too few states from the robot yet: %.0f, want 10 fresh ones",
-	NotUpright:     "the body tilts %.2f rad, want less than 0.3",
-	Turning:        "the body turns at %.2f rad/s, want less than 0.3",
-	JointNotAlive:  "joint is not alive (motor mode %.0f, or an impossible angle)",
-	NotFolded:      "joint is %.2f rad away from both the folded and the home pose, want 0.3 (a folded hip 0.5)",
-	NoRemote:       "the hand remote is absent, so its stop would not work",
-	BatteryTooLow:  "the battery is at %.0f %%",
-	NotReady:       "not standing yet",
-	NoPolicy:       "no policy is loaded",
-	NotWalking:     "velocity commands are taken only in mode policy",
-	VelocityUnsure: "the policy needs the body's velocity, and its estimate is not sound yet",
-	Stopping:       "the program is stopping",
+	Accepted:         "accepted",
+	NotNamed:         "no such transition from this mode",
+	NotArmed:         "not armed: nothing is sent to the robot until a person arms it",
+	AlreadyArmed:     "already armed",
+	Latched:          "a fault is latched: look at the robot, then ask for damp, then for stand",
+	FewStates:        "too few states from the robot yet: %.0f, want 10 fresh ones",
+	NotUpright:       "the body tilts %.2f rad, want less than 0.3",
+	Turning:          "the body turns at %.2f rad/s, want less than 0.3",
+	JointNotAlive:    "joint is not alive (motor mode %.0f, or an impossible angle)",
+	NotFolded:        "joint is %.2f rad away from both the folded and the home pose, want 0.3 (a folded hip 0.5)",
+	NoRemote:         "the hand remote is absent, so its stop would not work",
+	BatteryTooLow:    "the battery is at %.0f %%",
+	NotReady:         "not standing yet",
+	NoPolicy:         "no policy is loaded",
+	NotWalking:       "velocity commands are taken only in mode policy",
+	VelocityUnsure:   "the policy needs the body's velocity, and its estimate is not sound yet",
+	PolicyAbsent:     "the policy is not waiting for the robot: it has failed or is still busy",
+	StoppedMeanwhile: "somebody stopped it meanwhile",
+	LinkFails:        "frames cannot be sent to the robot",
+	Stopping:         "the program is stopping",
 }
 
 // Error makes a Refusal an error.

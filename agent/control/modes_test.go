@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
@@ -104,6 +105,99 @@ func TestStandUpAndSit(t *testing.T) {
 		t.Fatalf("lying, it sends %v", f.Class)
 	}
 	r.must(r.mode(Stand)) // and up again
+}
+
+// Lifted or pushed while it gets up: the way back down, no leg is thrown home.
+func TestTiltWhileRising(t *testing.T) {
+	for _, at := range []int{100, 550, 1200} { // folding, at the start of rising, near its end
+		r := newRig(t, linktest.Config{})
+		r.armed()
+		r.must(r.mode(Stand))
+		r.ticks(at)
+		last := r.l.target
+		r.robot.OnState(func(s *wire.LowState) {
+			s.IMU.Quaternion = [4]float32{float32(math.Cos(0.325)), float32(math.Sin(0.325)), 0, 0}
+		})
+		r.ticks(3)
+		r.in(Sit, PhaseLower)
+		for range 800 {
+			for i := range last {
+				if r.l.mode == Sit && !near32(r.l.target[i], last[i], 0.01) {
+					t.Fatalf("after %d ticks the target of joint %d steps by %v rad", at, i, r.l.target[i]-last[i])
+				}
+			}
+			last = r.l.target
+			r.tick()
+		}
+		r.in(Damp, PhaseNone)
+	}
+}
+
+// Sitting down begins with a second of standing still under the policy: if that
+// fails, the legs come home at once.
+func TestPolicyLostWhileStopping(t *testing.T) {
+	var stall atomic.Bool
+	release := make(chan struct{})
+	r := newRig(t, linktest.Config{})
+	r.walking(policyFunc(func(_, a []float32) {
+		clear(a)
+		if stall.Load() {
+			<-release
+		}
+	}))
+	t.Cleanup(func() { close(release) })
+	r.must(r.mode(Sit))
+	r.in(Sit, PhaseStopping)
+	stall.Store(true)
+	for r.l.phase == PhaseStopping {
+		r.tickWithoutPolicy()
+	}
+	r.in(Sit, PhaseHome)
+	if age := r.clock.now - r.l.policyOutNs; age > 44e6 {
+		t.Fatalf("after %d ms", age/1e6)
+	}
+	r.ticksWithoutPolicy(1500)
+	r.in(Damp, PhaseNone)
+}
+
+// A stop that comes while sport mode is being looked for is not forgotten.
+func TestStoppedWhileArming(t *testing.T) {
+	for _, cut := range []bool{true, false} {
+		var r *rig
+		r = newRig(t, linktest.Config{}, func(_ *Config, p *Parts) {
+			p.SportOff = func(ctx context.Context) error { return r.l.EStop(ctx, cut) }
+		})
+		r.refused(r.ask(r.l.Arm), StoppedMeanwhile)
+		r.in(Idle, PhaseNone)
+		if n := len(r.robot.Frames()); n != 0 {
+			t.Fatalf("%d frames", n)
+		}
+	}
+}
+
+// Without a policy that waits there is nobody to let drive.
+func TestPolicyAbsent(t *testing.T) {
+	r := newRig(t, linktest.Config{})
+	r.standing()
+	r.refused(r.mode(Policy), PolicyAbsent)
+	r.drive(still)
+	r.must(r.mode(Policy))
+}
+
+// With a link that does not send, nobody stands up.
+func TestStandWithoutLink(t *testing.T) {
+	r := newRig(t, linktest.Config{})
+	r.armed()
+	r.l.sendRun = 1
+	answer := request{want: wantStand, answer: Refusal{Joint: -1}}
+	if got := r.l.apply(r.clock.now, &answer); got != LinkFails {
+		t.Fatal(reasonTexts[got])
+	}
+	r.l.sendRun = 0
+	r.clock.now += 25e6 // and none with states that are too old
+	if got := r.l.apply(r.clock.now, &answer); got != FewStates {
+		t.Fatal(reasonTexts[got])
+	}
 }
 
 func TestStandFromHome(t *testing.T) {

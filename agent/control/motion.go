@@ -62,9 +62,19 @@ func (l *Loop) obey(now int64, v *safety.Verdict) {
 		}
 	case v.Severity >= safety.Sit:
 		l.sit(now)
+		if l.phase == PhaseStopping && l.policyLost(now) {
+			l.setMode(now, Sit, PhaseHome) // nobody is there to walk it to a stand
+		}
 	case v.Severity >= safety.StandHold:
-		if (l.mode == Policy || l.mode == Stand) && l.phase != PhaseHold {
+		switch {
+		case l.mode == Stand && (l.phase == PhaseFold || l.phase == PhaseRise):
+			// Half way up the way back is shorter, and without stiffness yet no
+			// leg may be thrown home.
+			l.setMode(now, Sit, PhaseLower)
+		case l.mode == Policy, l.mode == Stand && l.phase == PhaseReady:
 			l.setMode(now, Stand, PhaseHold)
+		case l.mode == Sit && l.phase == PhaseStopping:
+			l.setMode(now, Sit, PhaseHome)
 		}
 		held := float64(now-l.phaseNs) / 1e9
 		if l.phase == PhaseHold && v.Fault == safety.CommandStale &&
@@ -72,6 +82,11 @@ func (l *Loop) obey(now int64, v *safety.Verdict) {
 			l.judge.Raise(now, safety.Sit, safety.CommandStale, -1)
 		}
 	}
+}
+
+// policyLost says whether the policy's last output is too old to walk by.
+func (l *Loop) policyLost(now int64) bool {
+	return float64(now-l.policyOutNs) >= l.parts.Safety.PolicyHoldPeriods*float64(l.policyTicks*PeriodNs)
 }
 
 // sit begins to sit down from stand or policy; elsewhere it changes nothing.
@@ -117,10 +132,11 @@ func (l *Loop) advance(now int64) {
 		l.movePolicy(1)
 		l.next(now, since >= l.cfg.StopSeconds, PhaseHome)
 	case PhaseHome:
-		l.moveTo(&l.home, standKp, standKd, since/l.cfg.HomeSeconds, since/l.cfg.HomeSeconds)
+		// As quick as the hold: it may come from mid-stride.
+		l.moveTo(&l.home, standKp, standKd, since/l.cfg.HoldSeconds, since/l.cfg.HoldSeconds)
 		l.next(now, since >= l.cfg.HomeSeconds, PhaseLower)
 	case PhaseLower:
-		l.moveTo(&go1.Folded, standKp, standKd, since/l.cfg.LowerSeconds, 1)
+		l.moveTo(&go1.Folded, standKp, standKd, since/l.cfg.LowerSeconds, since/l.cfg.HomeSeconds)
 		if since >= l.cfg.LowerSeconds {
 			end := Damp
 			if l.settle {

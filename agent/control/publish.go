@@ -47,12 +47,24 @@ func (l *Loop) publishReading(h how) {
 
 func (l *Loop) fillReading(r *go1.Reading) {
 	r.Gyro = l.state.IMU.Gyroscope
-	r.Gravity = go1.Gravity(&l.state.IMU.Quaternion)
+	r.Gravity = gravity(&l.state.IMU.Quaternion)
 	r.LinVel = l.filter.Velocity()
 	for i := range go1.Joints {
 		r.Q[i], r.Dq[i] = l.state.Motor[i].Q, l.state.Motor[i].Dq
 	}
 	r.Command = l.followed
+}
+
+// gravity is the direction of gravity in the body's frame, of length one for a
+// quaternion of any length that the judge accepts.
+func gravity(quat *[4]float32) [3]float32 {
+	g := go1.Gravity(quat)
+	if n := quat[0]*quat[0] + quat[1]*quat[1] + quat[2]*quat[2] + quat[3]*quat[3]; n > 0 {
+		for i := range g {
+			g[i] /= n
+		}
+	}
+	return g
 }
 
 // signal wakes the policy's thread; it never blocks.
@@ -91,7 +103,7 @@ func (l *Loop) publishSnapshot(now int64) {
 
 // reading is the observation's raw material in a snapshot, at rest.
 func (s *Snapshot) reading() go1.Reading {
-	r := go1.Reading{Gyro: s.State.IMU.Gyroscope, Gravity: go1.Gravity(&s.State.IMU.Quaternion), LinVel: s.Velocity}
+	r := go1.Reading{Gyro: s.State.IMU.Gyroscope, Gravity: gravity(&s.State.IMU.Quaternion), LinVel: s.Velocity}
 	for i := range go1.Joints {
 		r.Q[i], r.Dq[i] = s.State.Motor[i].Q, s.State.Motor[i].Dq
 	}

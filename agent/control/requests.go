@@ -14,6 +14,7 @@ import (
 // request is one operator's wish, answered by the loop in place.
 type request struct {
 	want   want
+	stops  uint64 // arm: emergency stops when it was asked for
 	answer Refusal
 	done   atomic.Bool
 }
@@ -32,13 +33,16 @@ const (
 
 // ask hands a request to the loop and waits for its answer.
 func (l *Loop) ask(ctx context.Context, w want) error {
+	return l.submit(ctx, &request{want: w, answer: Refusal{Joint: -1}})
+}
+
+func (l *Loop) submit(ctx context.Context, r *request) error {
 	select { // one at a time
 	case l.requests <- struct{}{}:
 		defer func() { <-l.requests }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	r := &request{want: w, answer: Refusal{Joint: -1}}
 	l.inbox.Store(r)
 	for !r.done.Load() {
 		select {
@@ -65,12 +69,13 @@ func (l *Loop) Arm(ctx context.Context) error {
 	if Mode(l.modeNow.Load()) != Idle {
 		return &Refusal{Reason: AlreadyArmed, Joint: -1}
 	}
+	r := &request{want: wantArm, stops: l.stops.Load(), answer: Refusal{Joint: -1}}
 	if l.parts.SportOff != nil {
 		if err := l.parts.SportOff(ctx); err != nil {
 			return err
 		}
 	}
-	return l.ask(ctx, wantArm)
+	return l.submit(ctx, r)
 }
 
 // SetMode asks for damp, stand, policy or sit. What the table of modes does not
@@ -119,6 +124,10 @@ func (l *Loop) Stop() {
 	}
 }
 
+// PolicyFailed tells the loop that the policy gave no usable action, such as one
+// that is not finite: the motors are damped.
+func (l *Loop) PolicyFailed() { l.policyFailed.Store(true) }
+
 // Ended is closed when Run has returned.
 func (l *Loop) Ended() <-chan struct{} { return l.ended }
 
@@ -152,6 +161,8 @@ func (l *Loop) apply(now int64, r *request) Reason {
 			return Stopping
 		case l.mode != Idle:
 			return AlreadyArmed
+		case l.stops.Load() != r.stops:
+			return StoppedMeanwhile
 		}
 		l.judge.Clear() // arming is a person's act
 		l.states = 0
@@ -163,11 +174,13 @@ func (l *Loop) apply(now int64, r *request) Reason {
 		l.setMode(now, Damp, PhaseNone)
 		l.judge.Clear()
 	case wantCut:
+		l.stops.Add(1)
 		l.judge.Raise(now, safety.Cut, safety.OperatorCut, -1)
 		if l.mode != Idle {
 			l.setMode(now, EStop, PhaseNone)
 		}
 	case wantSettle:
+		l.stops.Add(1)
 		l.judge.Raise(now, safety.Sit, safety.OperatorSettle, -1)
 		switch {
 		case l.mode == Idle || l.mode == EStop:
@@ -198,6 +211,8 @@ func (l *Loop) apply(now int64, r *request) Reason {
 			return NoPolicy
 		case !l.parts.Safety.WithoutRemote && !l.judge.RemotePresent(now):
 			return NoRemote
+		case !l.envWaits.Load():
+			return PolicyAbsent
 		case l.needsVelocity && !l.filter.Healthy():
 			return VelocityUnsure
 		}
@@ -228,6 +243,8 @@ func (l *Loop) mayStand(now int64, r *request, stopping bool) Reason {
 			r.answer.Value = 0
 		}
 		return FewStates
+	case l.sendRun > 0:
+		return LinkFails
 	case !(l.judge.TiltRad() < startTilt):
 		r.answer.Value = l.judge.TiltRad()
 		return NotUpright
@@ -296,7 +313,7 @@ func (l *Loop) stopping(now int64) bool {
 	case sent < l.cfg.DampSeconds:
 		return false
 	case l.lastArrive > l.endNs+int64(l.cfg.DampSeconds/2*1e9):
-		return true // answers kept coming after half a second of damping frames
+		return true // the robot still answered when it had damping frames for a while
 	case sent < 3*l.cfg.DampSeconds:
 		return false
 	}

@@ -176,6 +176,9 @@ func (r *rig) drive(p rollout.Policy) {
 		defer wg.Done()
 		_ = rollout.Run(ctx, []rollout.Env{env}, p, nil)
 	}()
+	for !r.l.envWaits.Load() {
+		time.Sleep(50 * time.Microsecond)
+	}
 	r.t.Cleanup(func() { cancel(); wg.Wait() })
 }
 

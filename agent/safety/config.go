@@ -12,13 +12,13 @@ type Config struct {
 	StateHoldMs float64 `yaml:"state_hold_ms" doc:"age of the newest state from which the last frame is held, ms"`
 	StateDampMs float64 `yaml:"state_damp_ms" doc:"age of the newest state from which the motors are damped, ms"`
 
-	PolicyHoldPeriods float64 `yaml:"policy_hold_periods" doc:"age of the policy's output from which the legs hold their last target, policy periods"`
+	PolicyHoldPeriods float64 `yaml:"policy_hold_periods" doc:"age of the policy's output from which it lets go (stand hold), policy periods"`
 	PolicyDampPeriods float64 `yaml:"policy_damp_periods" doc:"age of the policy's output from which the motors are damped, policy periods"`
 
 	EndToEndWarnMs float64 `yaml:"end_to_end_warn_ms" doc:"age of the state that the present target answers: warning, ms"`
 	EndToEndDampMs float64 `yaml:"end_to_end_damp_ms" doc:"the same: damping, ms"`
 
-	TiltHoldRad float64 `yaml:"tilt_hold_rad" doc:"body tilt from which the legs hold their last target, rad"`
+	TiltHoldRad float64 `yaml:"tilt_hold_rad" doc:"body tilt from which the policy lets go (stand hold), rad"`
 	TiltDampRad float64 `yaml:"tilt_damp_rad" doc:"body tilt from which the motors are damped, rad"`
 
 	TargetRefuseRad float64 `yaml:"target_refuse_rad" doc:"a joint target further than this outside its limits is refused, rad"`

@@ -12,15 +12,14 @@ type Severity uint8
 const (
 	None Severity = iota
 	Warn
-	ZeroVelocity // the velocity command is taken as zero
-	StandHold    // the policy lets go; the legs hold their last target
-	Sit          // zero velocity, stand, fold, damp
-	Damp         // damping frames at once
-	Cut          // as Damp, asked for by a person
+	StandHold // the policy lets go; the legs are brought home and hold
+	Sit       // zero velocity, stand, fold, damp
+	Damp      // damping frames at once
+	Cut       // as Damp, asked for by a person
 )
 
 func (s Severity) String() string {
-	return [...]string{"none", "warn", "zero_velocity", "stand_hold", "sit", "damp", "cut"}[s]
+	return [...]string{"none", "warn", "stand_hold", "sit", "damp", "cut"}[s]
 }
 
 // Fault is a numbered reason. Numbers are shared by programs, metrics and
@@ -179,7 +178,7 @@ var Faults = [faultCount]Info{
 		"Somebody pressed the hard stop.",
 		"When it is safe again: damp, then stand."},
 	{LinkLost, "link_lost", "The link to the robot failed",
-		"damp, and the link is opened again",
+		"10 frames in a row could not be sent: damp",
 		"The operating system refused to send or receive.",
 		"Check cable, address and route with `clawagent doctor`."},
 	{RobotRestarted, "robot_restarted", "The robot started anew",

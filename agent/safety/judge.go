@@ -18,9 +18,11 @@ const (
 	// settleNs after torque begins or ends, the motors' answers still belong to
 	// the frames before.
 	settleNs = 50 * msNs
-	// clockSlack is how fast two quartz clocks may drift apart before we call it
-	// a growing delay.
-	clockSlack = 200e-6
+	// clockSlack is how fast the two clocks may drift apart before we call it a
+	// growing delay: quartz by 100 ppm, and the system's clock is slewed by up to
+	// 500 ppm after a start with the wrong time. A delay that grows by less than
+	// 2 ms a second is so not seen.
+	clockSlack = 2000e-6
 	// Beyond these a number in a frame is a mistake: no policy of a Go1 has such
 	// gains, no joint such a speed (the maker's VelStopF is 16000), and a torque
 	// of 128 N*m wraps on the wire.
@@ -43,6 +45,8 @@ type Tick struct {
 	LateNs int64 // how late this tick runs
 	Torque bool  // the mode gives torque (stand, policy, sit)
 	Policy bool  // the policy drives
+	// PolicyLost: it drove until it grew too old; its age is still judged.
+	PolicyLost bool
 
 	PolicyPeriodNs int64
 	PolicyOutNs    int64 // arrival of the policy's newest output, or its start
@@ -80,6 +84,8 @@ type Judge struct {
 	arrivedNs int64 // newest datagram
 	freshNs   int64 // newest state whose tick moved
 	lastTick  uint32
+	robotNs   int64   // the robot's clock since its first state, unwrapped
+	relearn   bool    // the next state begins a new offset
 	offsetNs  float64 // arrival minus the robot's clock, smallest seen
 	sensedNs  int64
 
@@ -121,6 +127,7 @@ func (j *Judge) Counters() Counters { return j.n }
 // Clear forgets what was latched: a person has looked. The control loop calls
 // it only while it damps.
 func (j *Judge) Clear() {
+	j.relearn = true // and so is what the way's delay was taken to be
 	j.v.Severity, j.v.Fault, j.v.Joint, j.v.SinceNs = None, NoFault, -1, 0
 }
 
@@ -199,13 +206,15 @@ func (j *Judge) keepTime(arrivedNs int64, tick uint32) bool {
 	if moved <= 0 && moved > -restartMs {
 		return false
 	}
-	off := float64(arrivedNs) - float64(tick)*1e6
+	j.robotNs += int64(moved) * msNs
+	off := float64(arrivedNs - j.robotNs)
 	slack := float64(arrivedNs-j.freshNs) * clockSlack
 	if moved <= -restartMs {
 		j.act(arrivedNs, Damp, RobotRestarted, -1)
 	}
-	if j.freshNs == 0 || moved < 0 || off < j.offsetNs+slack {
+	if j.relearn || j.freshNs == 0 || moved < 0 || off < j.offsetNs+slack {
 		j.offsetNs = off // first, restarted, or the fastest yet
+		j.relearn = false
 	} else {
 		j.offsetNs += slack
 	}
@@ -469,8 +478,10 @@ func (j *Judge) Tick(t *Tick) Verdict {
 			j.warn(EndToEndAge)
 		}
 	}
-	if t.Policy {
+	if t.Policy || t.PolicyLost {
 		j.policyAge(t)
+	}
+	if t.Policy {
 		j.commandAge(t)
 	}
 	j.recent(t.NowNs, j.clampNs, TargetClamped)

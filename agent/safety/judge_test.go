@@ -213,10 +213,18 @@ func TestPolicyAge(t *testing.T) {
 
 	r = newRig(t).walking()
 	r.tick.PolicyOutNs = r.now
-	r.run(49)
+	r.run(25)
+	r.tick.Policy, r.tick.PolicyLost = false, true // the loop has let it go
+	r.run(24)
 	r.is(StandHold, PolicyStale)
 	r.once() // 100 ms: five
 	r.is(Damp, PolicyStale)
+
+	r = newRig(t).walking() // let go for another reason, it may be silent
+	r.tick.PolicyOutNs = r.now
+	r.tick.Policy = false
+	r.seconds(10)
+	r.none()
 }
 
 func TestEndToEndAge(t *testing.T) {
@@ -317,10 +325,10 @@ func TestDelayIsNoOtherSender(t *testing.T) {
 
 // Two quartz clocks differ: that is no growing delay.
 func TestClocksDrift(t *testing.T) {
-	for _, ppm := range []float64{-150, 150} {
+	for _, ppm := range []float64{-1000, -150, 150, 1000} {
 		r := newRig(t).walking()
 		ms := float64(r.s.Tick)
-		for range 150000 { // 5 minutes: 45 ms
+		for range 150000 { // 5 minutes: 300 ms apart
 			r.frozen = true
 			ms += 2 * (1 + ppm/1e6)
 			r.s.Tick = uint32(ms)
@@ -329,6 +337,36 @@ func TestClocksDrift(t *testing.T) {
 		r.none()
 		r.warns(EndToEndAge, false)
 	}
+}
+
+// What was learnt of the way's delay does not outlive a person's look: a pause of
+// the robot's clock must not stop it again and again.
+func TestDelayIsLearntAnew(t *testing.T) {
+	r := newRig(t).walking()
+	r.now += 150 * msNs // its clock stood still, and we with it
+	r.seconds(1)
+	r.is(Damp, EndToEndAge)
+	r.tick.Torque, r.tick.Policy = false, false
+	r.once()
+	r.j.Clear()
+	r.once()
+	r.walking()
+	r.seconds(10)
+	r.none()
+	r.warns(EndToEndAge, false)
+}
+
+// After 49 days the robot's clock begins at 0 again.
+func TestTickWraps(t *testing.T) {
+	r := newRig(t)
+	r.s.Tick = math.MaxUint32 - 1000
+	r.walking()
+	r.seconds(5)
+	if r.s.Tick > 10000 {
+		t.Fatalf("tick %d: it did not wrap", r.s.Tick)
+	}
+	r.none()
+	r.warns(EndToEndAge, false)
 }
 
 func TestJitterIsNoDelay(t *testing.T) {
@@ -736,7 +774,7 @@ func TestMostSevereWins(t *testing.T) {
 	r.roll(0.7)
 	r.once()
 	r.is(StandHold, Tilt)
-	r.j.Raise(r.now, ZeroVelocity, OperatorSettle, -1)
+	r.j.Raise(r.now, Warn, OperatorSettle, -1)
 	r.is(StandHold, Tilt) // never lowers
 	r.j.Raise(r.now, Sit, OperatorSettle, -1)
 	r.is(Sit, OperatorSettle)
