@@ -139,10 +139,12 @@ type agentSummary struct {
 type demoResult struct {
 	OK       bool     `json:"ok"`
 	Failures []string `json:"failures"`
-	Attempts int      `json:"attempts"`               // 2: the machine stood still in the first
-	First    string   `json:"first_attempt,omitzero"` // how the first failed, if there was a second
-	Ahead    bool     `json:"real_time"`              // robot and agent ran ahead of ordinary programs
-	Policy   string   `json:"policy"`                 // file; empty: none
+	Attempts int      `json:"attempts"`         // more than 1: the machine's timing ended those before
+	Earlier  []string `json:"earlier_attempts"` // how each of them failed
+	Ahead    bool     `json:"real_time"`        // robot and agent ran ahead of ordinary programs
+	Timing   bool     `json:"timing"`           // it failed by the machine's timing, see byTiming
+	LateMs   float64  `json:"loop_late_ms"`     // the agent's safety.loop_late_ms, where the demo set it; 0: it did not
+	Policy   string   `json:"policy"`           // file; empty: none
 	Name     string   `json:"policy_name"`
 
 	// From the robot's log: physics and receive times.
@@ -272,8 +274,36 @@ var demoTiming = map[string]bool{
 	"state_stale": true, "tick_stuck": true, "policy_stale": true, "end_to_end_age": true, "loop_late": true,
 }
 
-// machineStalled says that the attempt failed because the machine stood still: the agent's judge acted on time, and the robot, another
-// process with a higher priority than most, was held up as well.
-func (r *demoResult) machineStalled() bool {
-	return len(r.Failures) > 0 && demoTiming[r.Fault] && r.StallMaxMs > demoStallMs
+// byTiming says that the attempt failed by the machine's timing: the agent's judge acted on it or, without real-time rights, the robot's
+// thread was held up and something came too late for an operator's program, with no other fault and no fall.
+func (r *demoResult) byTiming() bool {
+	return len(r.Failures) > 0 && (demoTiming[r.Fault] || !r.Ahead && r.stalled() && r.Fault == "" && r.Falls == 0)
+}
+
+// again says that there may be another attempt. With real-time rights the robot must have been held up as well as the agent, which is to
+// say the whole machine; without them the agent alone is held up too, by any program.
+func (r *demoResult) again() bool {
+	return r.Timing && r.Attempts < r.most() && (!r.Ahead || r.stalled())
+}
+
+// most is how many attempts there may be.
+func (r *demoResult) most() int {
+	if r.Ahead {
+		return demoAttempts
+	}
+	return demoAttemptsLow
+}
+
+// stalled says that the robot's own thread was held up.
+func (r *demoResult) stalled() bool { return r.StallMaxMs > demoStallMs }
+
+// timing tells how the machine's timing ended the attempt.
+func (r *demoResult) timing() string {
+	switch {
+	case r.Fault == "":
+		return fmt.Sprintf("the machine itself stood still for %.0f ms (the robot's record): %s", r.StallMaxMs, r.Failures[0])
+	case r.stalled():
+		return fmt.Sprintf("the machine itself stood still for %.0f ms (the robot's record), and the agent's judge did what it must: %s", r.StallMaxMs, r.Fault)
+	}
+	return fmt.Sprintf("other programs came in between, without real-time rights, and the agent's judge did what it must: %s", r.Fault)
 }

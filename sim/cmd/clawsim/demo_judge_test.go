@@ -160,23 +160,41 @@ func TestReadRobotLogRefuses(t *testing.T) {
 	}
 }
 
-// It starts over only where the agent acted on time and the robot was held up too.
-func TestDemoMachineStalled(t *testing.T) {
+// It starts over once where the agent acted on time and the robot was held up too, and twice, stall or not, without real-time rights.
+func TestDemoAgain(t *testing.T) {
 	for _, c := range []struct {
 		failed bool
 		fault  string
 		stall  float64
-		want   bool
+		ahead  int // attempts with real-time rights
+		low    int // and without
 	}{
-		{true, "loop_late", 20, true}, {true, "state_stale", 15.1, true}, {true, "policy_stale", 300, true},
-		{true, "loop_late", 15, false}, {true, "loop_late", 0, false}, {true, "tilt", 100, false}, {true, "", 100, false}, {false, "loop_late", 100, false},
+		{true, "loop_late", 20, 2, 3}, {true, "state_stale", 15.1, 2, 3}, {true, "policy_stale", 300, 2, 3},
+		{true, "loop_late", 15, 1, 3}, {true, "state_stale", 0, 1, 3}, {true, "tilt", 100, 1, 1}, {true, "", 100, 1, 3}, {true, "", 15, 1, 1}, {false, "loop_late", 100, 1, 1},
 	} {
 		r := &demoResult{Fault: c.fault, StallMaxMs: c.stall}
 		if c.failed {
 			r.Failures = []string{"it fell"}
 		}
-		if got := r.machineStalled(); got != c.want {
-			t.Errorf("%+v: %v", c, got)
+		for _, r.Ahead = range []bool{true, false} {
+			r.Falls = 1
+			if r.byTiming() && c.fault == "" {
+				t.Errorf("%+v: a fall without a fault is laid to the machine", c)
+			}
+			r.Falls = 0
+			want := c.ahead
+			if !r.Ahead {
+				want = c.low
+			}
+			r.Timing = r.byTiming()
+			for r.Attempts = 1; r.again(); r.Attempts++ {
+				if !strings.Contains(r.timing(), c.fault) || strings.Contains(r.timing(), "stood still") != (c.stall > demoStallMs) {
+					t.Errorf("%+v: %s", c, r.timing())
+				}
+			}
+			if r.Attempts != want {
+				t.Errorf("%+v, real-time rights %v: %d attempts, want %d", c, r.Ahead, r.Attempts, want)
+			}
 		}
 	}
 }

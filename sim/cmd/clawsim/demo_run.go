@@ -34,6 +34,7 @@ type demoAttempt struct {
 	from, to float64 // s of the robot's time between which it was to walk; 0: it did not come to that
 	fault    string  // name of the agent's latched fault
 	ahead    bool    // both programs run ahead of ordinary ones
+	lateMs   float64 // the agent's safety.loop_late_ms; 0: its own
 }
 
 // run makes the attempt and judges it. An error means that there is nothing to judge. No child survives it.
@@ -68,7 +69,7 @@ func (d *demoAttempt) run() (*demoResult, error) {
 		failures = append(failures, "agent: "+err.Error())
 	}
 	result := judge(d.cfg, log, &agent, d.from, d.to)
-	result.Fault, result.Ahead = d.fault, d.ahead
+	result.Fault, result.Ahead, result.LateMs = d.fault, d.ahead, d.lateMs
 	result.Failures = append(failures, result.Failures...)
 	result.OK = len(result.Failures) == 0
 	return result, nil
@@ -89,6 +90,10 @@ func (d *demoAttempt) start() (err error) {
 	if d.cfg.policy != "" {
 		args = append(args, "--policy", d.cfg.policy)
 	}
+	if !robot.Ahead { // nor will the agent
+		d.lateMs = demoLoopLateMs
+		args = append(args, "--set", fmt.Sprintf("safety.loop_late_ms=%d", demoLoopLateMs))
+	}
 	if d.agent, err = startChild("clawagent run", d.cfg.logFile("agent.err"), d.cfg.clawagent, args...); err != nil {
 		return err
 	}
@@ -100,6 +105,12 @@ func (d *demoAttempt) start() (err error) {
 		return err
 	}
 	d.ahead = robot.Ahead && agent.Ahead
+	if !d.ahead {
+		d.story.say("%-13s no real-time rights: timing faults of a busy machine are likely; run as root or with CAP_SYS_NICE", "note")
+	}
+	if d.lateMs != 0 {
+		d.story.say("%-13s therefore the agent may be late by %v ms here (safety.loop_late_ms), which it may not be on a robot", "note", d.lateMs)
+	}
 	d.api, d.truth = newAgentClient(agent.HTTP), newTruthClient(robot.Control)
 	d.story.say("%-13s virtual Go1 on udp://%s, agent on http://%s", "started", robot.Low, agent.HTTP)
 	if d.cfg.policy == "" {
@@ -127,7 +138,7 @@ func (d *demoAttempt) walk() error {
 	}
 	d.story.say("%-13s %.2f m above the floor", before.Posture, before.Pos[2])
 
-	if err := d.api.mode(ctx, "stand"); err != nil {
+	if err := d.stand(); err != nil {
 		return fmt.Errorf("stand: %w", err)
 	}
 	if err := d.until("standing", demoStand, []string{"stand"}, func(s *agentState) bool { return s.Phase == "ready" && d.posture("standing up") == "standing" }); err != nil {
@@ -168,6 +179,22 @@ func (d *demoAttempt) walk() error {
 	}
 	d.story.say("%-13s %.2f m, damped", "lying", now.Pos[2])
 	return nil
+}
+
+// stand asks for standing, which the agent refuses while it has too few fresh states.
+func (d *demoAttempt) stand() error {
+	for end := time.Now().Add(demoListen); ; {
+		err := d.api.mode(d.sit, "stand")
+		if refusal := new(agentRefusal); !errors.As(err, &refusal) || time.Now().After(end) {
+			return err
+		}
+		if _, lookErr := d.look(nil); lookErr != nil {
+			return lookErr
+		}
+		if err := d.pause(demoPoll); err != nil {
+			return err
+		}
+	}
 }
 
 // posture is what physics says, and tells its height on the way.

@@ -108,12 +108,12 @@ func (s *story) verdict(r *demoResult, cfg *demoConfig) {
 	s.say("agent   tick late p50 %.1f us, p99 %.0f us; state to frame p50 %.0f us; trips of its judge: %d", r.LoopP50Us, r.LoopP99Us, r.RxToTxP50Us, r.GuardTrips)
 	s.say("logs    %s, %s", filepath.Join(cfg.out, "robot.jsonl"), filepath.Join(cfg.out, "agent.jsonl"))
 	if r.Attempts > 1 {
-		s.say("note    this was attempt %d: the machine stood still in the first", r.Attempts)
+		s.say("note    this was attempt %d: the machine's timing ended those before", r.Attempts)
 	}
 	for _, f := range r.Failures {
 		s.say("FAILED  %s", f)
 	}
-	if demoTiming[r.Fault] {
+	if r.Timing {
 		s.say("hint    this machine was too busy for a loop of 500 Hz: end other programs and try again")
 		if !r.Ahead {
 			s.say("hint    real-time priority was refused; as root, or with CAP_SYS_NICE, robot and agent come before other programs")

@@ -21,25 +21,12 @@ import (
 	"github.com/openclaw-rl/openclaw/onnx/contract/contracttest"
 )
 
-// demoPrograms builds clawsim and clawagent side by side.
-func demoPrograms(t *testing.T) (bin string) {
-	t.Helper()
-	bin = filepath.Join(t.TempDir(), "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-o", bin, "./agent/cmd/clawagent", "./sim/cmd/clawsim")
-	build.Dir = contracttest.Root(t)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", build.Args, err, out)
-	}
-	return bin
-}
-
 // demoProcess is a demo that runs.
 type demoProcess struct {
 	cmd         *exec.Cmd
 	out, errors watched
+	done        chan struct{} // closed when it has ended
+	err         error         // how; after done
 }
 
 // watched is output that may be read while it grows.
@@ -63,33 +50,43 @@ func (w *watched) String() string {
 // startDemo starts it in a folder.
 func startDemo(t *testing.T, bin, folder string, args ...string) *demoProcess {
 	t.Helper()
-	p := &demoProcess{cmd: exec.Command(filepath.Join(bin, "clawsim"), append([]string{"demo"}, args...)...)}
+	p := &demoProcess{done: make(chan struct{}), cmd: exec.Command(filepath.Join(bin, "clawsim"), append([]string{"demo"}, args...)...)}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = folder, &p.out, &p.errors
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() { _ = p.cmd.Process.Kill(); <-p.done })
 	return p
 }
 
 // wait is its exit code.
 func (p *demoProcess) wait(t *testing.T) int {
 	t.Helper()
-	err := p.cmd.Wait()
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
+	<-p.done
+	if exit := new(exec.ExitError); p.err != nil && !errors.As(p.err, &exit) {
+		t.Fatal(p.err)
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// says waits until standard error has a text.
-func (p *demoProcess) says(t *testing.T, text string) {
+// says waits until standard error has a text, and says whether it came before the end of the program.
+func (p *demoProcess) says(t *testing.T, text string) bool {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !strings.Contains(p.errors.String(), text); time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-p.done:
+			return strings.Contains(p.errors.String(), text)
+		default:
+		}
 		if time.Now().After(end) {
 			t.Fatalf("it never said %q:\n%s", text, p.errors.String())
 		}
 	}
+	return true
 }
 
 // result is the last line of standard output.
@@ -101,6 +98,26 @@ func (p *demoProcess) result(t *testing.T) map[string]any {
 		t.Fatalf("last line %q: %v\n%s", all[len(all)-1], err, p.errors.String())
 	}
 	return m
+}
+
+// untroubled runs a demo to its end, by run, until one was not ended by the machine's timing, at most three times. Other programs may be all
+// that the machine has time for; without real-time rights that is a reason to skip, since nothing was shown about the demo. Whatever else
+// goes wrong is the caller's to judge.
+func untroubled(t *testing.T, run func() *demoProcess) (p *demoProcess, code int, m map[string]any) {
+	t.Helper()
+	for range 3 {
+		p = run()
+		code = p.wait(t)
+		m = p.result(t)
+		if m["timing"] != true {
+			return p, code, m
+		}
+		t.Logf("the machine was too busy: %v", m["failures"])
+	}
+	if m["real_time"] == false {
+		t.Skipf("needs real-time rights or an idle machine: its timing ended each of 3 demos: %v", m["failures"])
+	}
+	return p, code, m
 }
 
 // programsOf lists the processes that run out of a folder.
@@ -120,7 +137,7 @@ func programsOf(t *testing.T, bin string) (found []string) {
 
 // TestDemo runs the programs as a person would, in real time: few cases, short.
 func TestDemo(t *testing.T) {
-	bin := demoPrograms(t)
+	bin := programs(t)
 	noOrphans := func(t *testing.T) {
 		t.Helper()
 		if left := programsOf(t, bin); len(left) > 0 {
@@ -145,13 +162,14 @@ func TestDemo(t *testing.T) {
 		}{
 			{"", []string{"--duration", "30"}, cli.ExitUsage, `missing unit in duration "30"`},
 			{"", []string{"--duration", ""}, cli.ExitUsage, "--duration"},
-			{"", []string{"--duration", "-1s"}, cli.ExitUsage, "--duration -1s: want 1s"},
+			{"", []string{"--duration", "-1s"}, cli.ExitUsage, "--duration -1s: want 3s"},
+			{"", []string{"--duration", "2.9s"}, cli.ExitUsage, "--duration 2.9s: want 3s"},
 			{"", []string{"--duration", "25h"}, cli.ExitUsage, "--duration 25h"},
 			{"", []string{"--command", "0.8,0"}, cli.ExitUsage, "2 numbers, want vx,vy,wz"},
 			{"", []string{"--command", "NaN,0,0"}, cli.ExitUsage, `vx is "NaN"`},
 			{"", []string{"--command", "0.8,0,1e400"}, cli.ExitUsage, `wz is "1e400"`},
 			{"", []string{"--command", "0,0,1"}, cli.ExitUsage, "want at least 0.4"},
-			{"", []string{"--policy", "none.onnx"}, cli.ExitUsage, "none.onnx"},
+			{"", []string{"--policy", "none.onnx"}, cli.ExitFailed, "none.onnx: no such file"},
 			{"", []string{"--policy", notAFolder}, cli.ExitFailed, notAFolder},
 			{"", []string{"--robot", "serial"}, cli.ExitNotAvailable, "--robot serial: not available in this version"},
 			{"", []string{"--robot", "bridge"}, cli.ExitNotAvailable, "--robot bridge: not available in this version"},
@@ -180,9 +198,7 @@ func TestDemo(t *testing.T) {
 
 	t.Run("stands without a policy", func(t *testing.T) {
 		folder := t.TempDir() // no policy is to be found from here
-		p := startDemo(t, bin, folder, "--duration", "1s")
-		code := p.wait(t)
-		m := p.result(t)
+		p, code, m := untroubled(t, func() *demoProcess { return startDemo(t, bin, folder, "--duration", "3s") })
 		if code != cli.ExitNotAvailable || m["ok"] != true || m["vx_mean"] != nil || m["falls"] != 0. || !strings.Contains(p.errors.String(), "make demo POLICY=FILE") {
 			t.Errorf("exit %d, %v\n%s", code, m, p.errors.String())
 		}
@@ -194,13 +210,16 @@ func TestDemo(t *testing.T) {
 
 	t.Run("interrupted", func(t *testing.T) {
 		folder := t.TempDir()
-		p := startDemo(t, bin, folder, "--duration", "10m")
-		p.says(t, "standing      0.2")
-		if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		code := p.wait(t)
-		if m := p.result(t); code != cli.ExitFailed || m["ok"] != false || m["falls"] != 0. || m["height_lying_again_m"].(float64) > 0.12 {
+		p, code, m := untroubled(t, func() *demoProcess {
+			p := startDemo(t, bin, folder, "--duration", "10m")
+			if p.says(t, "standing      0.2") {
+				if err := p.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
+					t.Fatal(err)
+				}
+			}
+			return p
+		})
+		if code != cli.ExitFailed || m["ok"] != false || m["falls"] != 0. || m["height_lying_again_m"].(float64) > 0.12 {
 			t.Errorf("exit %d, %v", code, m)
 		}
 		if said := p.errors.String(); !strings.Contains(said, "stopped by signal: interrupt") {
@@ -213,7 +232,7 @@ func TestDemo(t *testing.T) {
 		folder := t.TempDir()
 		p := startDemo(t, bin, folder, "--duration", "10m")
 		p.says(t, "lying")
-		if err := p.cmd.Process.Kill(); err != nil {
+		if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Fatal(err)
 		}
 		p.wait(t)
@@ -229,7 +248,7 @@ func TestDemo(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(folder, "agent.jsonl"), 0o755); err != nil { // where its log goes
 			t.Fatal(err)
 		}
-		p := startDemo(t, bin, t.TempDir(), "--duration", "1s", "--out", folder)
+		p := startDemo(t, bin, t.TempDir(), "--duration", "3s", "--out", folder)
 		if code, said := p.wait(t), p.errors.String(); code != cli.ExitFailed || !strings.Contains(said, "clawagent run ended: exit status 1") ||
 			!strings.Contains(said, "agent.jsonl: is a directory") {
 			t.Errorf("exit %d: %s", code, said)
@@ -240,18 +259,9 @@ func TestDemo(t *testing.T) {
 	t.Run("walks", func(t *testing.T) {
 		policy := contracttest.Policy(t, "go1_policy.onnx")
 		folder := t.TempDir()
-		var p *demoProcess
-		var m map[string]any
-		var code int
-		for range 3 { // other tests beside this one may be all that the machine has time for
-			p = startDemo(t, bin, contracttest.Root(t), "--duration", "3s", "--policy", policy, "--out", folder)
-			code = p.wait(t)
-			m = p.result(t)
-			if fault, _ := m["fault"].(string); !demoTiming[fault] {
-				break
-			}
-			t.Logf("the machine was too busy: %v", m["failures"])
-		}
+		p, code, m := untroubled(t, func() *demoProcess {
+			return startDemo(t, bin, contracttest.Root(t), "--duration", "3s", "--policy", policy, "--out", folder)
+		})
 		t.Logf("%v", m)
 		if code != cli.ExitOK || m["ok"] != true {
 			t.Fatalf("exit %d: %s", code, p.errors.String())
@@ -259,11 +269,14 @@ func TestDemo(t *testing.T) {
 		for key, want := range map[string][2]float64{
 			"vx_cmd": {0.8, 0.8}, "vx_mean": {0.65, 0.95}, "falls": {0, 0}, "frames": {1000, 1e5}, "missed": {0, 1e5}, "guard_trips": {0, 0},
 			"loop_p99_us": {0, 1e6}, "rx_to_tx_p50_us": {0, 1e6}, "duration_s": {2.5, 60}, "height_lying_m": {0, 0.12},
-			"height_standing_m": {0.25, 0.3}, "height_lying_again_m": {0, 0.12}, "attempts": {1, 2},
+			"height_standing_m": {0.25, 0.3}, "height_lying_again_m": {0, 0.12}, "attempts": {1, 3},
 		} {
 			if v, ok := m[key].(float64); !ok || !(v >= want[0] && v <= want[1]) || v-v != 0 {
 				t.Errorf("%s is %v, want %v..%v", key, m[key], want[0], want[1])
 			}
+		}
+		if said := strings.Contains(p.errors.String(), "no real-time rights"); said == (m["real_time"] == true) || said != (m["loop_late_ms"] == 50.) {
+			t.Errorf("real_time is %v, loop_late_ms %v, and it says:\n%s", m["real_time"], m["loop_late_ms"], p.errors.String())
 		}
 		frames, sent := m["frames"].(float64), m["agent_frames"].(float64)
 		if math.Abs(frames-sent) > 1e-3*sent {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"os/signal"
@@ -149,10 +148,7 @@ func (f *playFlags) config() (mujoco.EnvConfig, error) {
 // loadPolicy reads a policy file that has a contract.
 func loadPolicy(path string) (*contract.File, error) {
 	file, err := contract.Read(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, cli.NotAvailable(err)
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	err = file.Check()

@@ -144,7 +144,7 @@ func TestPlayRefuses(t *testing.T) {
 		says string
 	}{
 		{"no policy", nil, cli.ExitUsage, "--policy"},
-		{"no such file", []string{"--policy", missing}, cli.ExitNotAvailable, missing},
+		{"no such file", []string{"--policy", missing}, cli.ExitFailed, missing + ": no such file"},
 		{"a folder", []string{"--policy", t.TempDir()}, cli.ExitFailed, "folder"},
 		{"not ONNX", []string{"--policy", "play.go"}, cli.ExitFailed, "play.go"},
 		{"two numbers", []string{"--policy", "zero", "--command", "1,0"}, cli.ExitUsage, "vx,vy,wz"},
