@@ -34,8 +34,8 @@
 // 2 ms, armature 0.004..0.010, motor friction 0..1 N m and the torque-speed line move these by
 // less than 0.06.
 //
-// sim/virtual steps a Sim behind the robot's UDP protocol, sim/task builds a rollout.Env on a
-// Batch. Needs .deps (make deps).
+// Env is a Batch as a rollout.Env; sim/task gives it commands, falls, rewards and faults. sim/virtual
+// steps a Sim behind the robot's UDP protocol. Needs .deps (make deps).
 //
 // Joints are in the SDK's order: FR FL RR RL x hip thigh calf; quaternions are w x y z; metres,
 // kilograms, seconds, radians, newtons.

@@ -164,13 +164,11 @@ func (e *Env) Reset(ctx context.Context, rows []int, out *rollout.Step) error {
 		}
 	}
 	e.ready = true
-	clear(out.Executed)
-	clear(out.Reward)
-	clear(out.Terminated)
-	clear(out.TimedOut)
-	for row := range e.rows {
+	k := len(e.spec.Metrics)
+	for _, row := range rows {
+		clear(out.Executed[row*go1.Joints : (row+1)*go1.Joints])
+		out.Reward[row], out.Terminated[row], out.TimedOut[row] = 0, false, false
 		m := e.moment(row)
-		k := len(e.spec.Metrics)
 		task.Track(&m, &e.rows[row].command.Now, out.Metrics[row*k:(row+1)*k])
 	}
 	e.show(out)

@@ -46,9 +46,16 @@ type Model struct {
 // Version returns the version of the MuJoCo library in use, for example "4.0.1".
 func Version() string { return C.GoString(C.claw_version()) }
 
-// Load compiles a model: the built-in one called name (Full), else the MJCF file at that path.
-// Errors name the file.
+// Load compiles a model: the built-in one called name (Full or Coarse), else the MJCF file at that
+// path. Errors name the file.
 func Load(name string) (*Model, error) {
+	if name == Coarse {
+		xml, err := assets.ReadFile("assets/" + Full)
+		if err != nil {
+			return nil, fmt.Errorf("mujoco: model %s: %w", name, err)
+		}
+		return LoadXML(name, coarse(xml))
+	}
 	xml, err := assets.ReadFile("assets/" + name)
 	if err != nil {
 		if xml, err = os.ReadFile(name); err != nil {

@@ -206,7 +206,7 @@ func TestFaultsTable(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, f := range all {
-		if seen[f.Name] || f.Name == "" || f.Doc == "" || f.Outcome == "" || f.Here == "" {
+		if seen[f.Name] || f.Name == "" || f.Doc == "" || f.Outcome == "" || f.Full == "" || f.Coarse == "" {
 			t.Errorf("fault %+v is named twice or not documented", f)
 		}
 		seen[f.Name] = true
@@ -218,7 +218,7 @@ func TestFaultsTable(t *testing.T) {
 			t.Errorf("FaultByName(%s): %v", f.Name, err)
 		}
 		bare := f
-		bare.Name, bare.Doc, bare.Outcome, bare.Here = "", "", "", ""
+		bare.Name, bare.Doc, bare.Outcome, bare.Full, bare.Coarse = "", "", "", "", ""
 		if bare == (Fault{}) {
 			t.Errorf("fault %s changes nothing", f.Name)
 		}

@@ -41,6 +41,7 @@ var playStart = mujoco.Start{Joint: 0.03, Velocity: 0.1}
 // playFlags are play's flags as typed.
 type playFlags struct {
 	policy, command, fault string
+	physics                string
 	rows, threads          int
 	seconds                float64
 	seed                   uint64
@@ -62,10 +63,18 @@ at up to 0.1 m/s, both from --seed and the row's number. A row falls when its tr
 degrees or a knee comes below 0.02 m; it then starts again but counts as fallen. Means are over the rows that never fell,
 from 2 s (half of the time, if that is less) to the end; velocities are the IMU's, in the body's frame.
 
---fault puts one mistake between policy and robot, as other people's systems made them; "--fault list" prints the table.`,
+--fault puts one mistake between policy and robot, as other people's systems made them; "--fault list" prints the table.
+
+--physics full is this program's Go1: steps of 2 ms solved to convergence, an elliptic friction cone, floor friction 0.8,
+friction in the joints 0.2 (calf 0.3) N*m, motors whose torque falls with speed. --physics coarse is the same bodies in the
+simulation in which others measured the table of faults: steps of 4 ms, one Newton iteration with 5 of its line search, a
+pyramidal cone, floor friction 0.6, friction in the joints 0.3 (calf 1.0) N*m, no torque-speed line. Two faults turn on just
+that: without a velocity the policy speeds up until something gives, and with half the action its legs only just overcome
+the joints' friction.`,
 		Example: `clawsim play --policy policy.onnx --command 0.8,0,0
 clawsim play --policy policy.onnx --command 0,0,1 --rows 256 --seconds 20 --json
 clawsim play --policy policy.onnx --command 1,0,0 --fault target-late-2
+clawsim play --policy policy.onnx --command 1,0,0 --fault action-scale-half --physics coarse
 clawsim play --policy zero --rows 1
 clawsim play --fault list`,
 		Args: cobra.NoArgs,
@@ -83,21 +92,22 @@ clawsim play --fault list`,
 	cmd.Flags().IntVar(&f.threads, "threads", runtime.NumCPU(), "physics threads; the result does not depend on them")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "of every random number")
 	cmd.Flags().StringVar(&f.fault, "fault", "", `one mistake between policy and robot, or "list"`)
+	cmd.Flags().StringVar(&f.physics, "physics", "full", `"full", or "coarse": as the table of faults was measured elsewhere`)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
 func printFaults(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "FAULT\tWHAT IS WRONG\tHERE\tELSEWHERE")
+	fmt.Fprintln(table, "FAULT\tWHAT IS WRONG\tPHYSICS FULL\tPHYSICS COARSE\tELSEWHERE")
 	for _, f := range task.Faults() {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.Name, f.Doc, f.Here, f.Outcome)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", f.Name, f.Doc, f.Full, f.Coarse, f.Outcome)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprint(w, "\nWhat Playground's Go1 policy, told to walk at 1 m/s, does here and in a simulation with more friction in the joints\n"+
-		"and a coarser solver (4 ms, one iteration).\n")
+	_, err := fmt.Fprint(w, "\nWhat Playground's Go1 policy, told to walk at 1 m/s for 10 s, does: 32 rows here with --physics full and with\n"+
+		"--physics coarse, and one run in the simulation of others (shared/policies/README.md) whose settings coarse has.\n")
 	return err
 }
 
@@ -139,6 +149,13 @@ func (f *playFlags) config() (mujoco.EnvConfig, error) {
 			return cfg, cli.Usagef("--fault: %w", err)
 		}
 	}
+	switch f.physics {
+	case "full":
+	case "coarse":
+		cfg.Params = mujoco.CoarseParams()
+	default:
+		return cfg, cli.Usagef("--physics %q: want full or coarse", f.physics)
+	}
 	cfg.Rows, cfg.Threads, cfg.Seed = f.rows, f.threads, f.seed
 	cfg.Commands = task.Fixed(command[0], command[1], command[2])
 	cfg.Start = playStart
@@ -176,6 +193,10 @@ func (f *playFlags) play(cmd *cobra.Command) (err error) {
 		}
 		cfg.Spec = &file.Contract.Spec
 	}
+	if cfg.Model, err = mujoco.Load(map[string]string{"full": mujoco.Full, "coarse": mujoco.Coarse}[f.physics]); err != nil {
+		return err
+	}
+	defer cfg.Model.Close()
 	env, err := mujoco.NewEnv(cfg)
 	if err != nil {
 		if file != nil {
@@ -219,7 +240,7 @@ func (f *playFlags) play(cmd *cobra.Command) (err error) {
 	}
 	r := t.result(wall)
 	r.Policy, r.Command, r.Fault, r.Seed, r.Threads = f.policy, cfg.Commands.Min, f.fault, f.seed, min(f.threads, f.rows)
-	r.PhysicsBad = env.BadRows()
+	r.PhysicsBad, r.Physics = env.BadRows(), f.physics
 	if file != nil {
 		r.Policy, r.Contract = filepath.Base(f.policy), string(file.Source)
 	}
@@ -273,6 +294,7 @@ type playResult struct {
 	Contract   string     `json:"contract,omitzero"` // where it was found
 	Command    [3]float32 `json:"command"`
 	Fault      string     `json:"fault,omitzero"`
+	Physics    string     `json:"physics"` // full or coarse
 	Rows       int        `json:"rows"`
 	Seconds    float64    `json:"seconds"`
 	Seed       uint64     `json:"seed"`
@@ -296,6 +318,7 @@ func (r *playResult) print(w io.Writer) error {
 	if r.Fault != "" {
 		fmt.Fprintf(table, "fault\t%s\n", r.Fault)
 	}
+	fmt.Fprintf(table, "physics\t%s\n", r.Physics)
 	fmt.Fprintf(table, "rows\t%d for %.2f s, seed %d, %d threads, %.0f steps/s\n", r.Rows, r.Seconds, r.Seed, r.Threads, r.StepsPerS)
 	falls := "none"
 	if r.Falls > 0 {

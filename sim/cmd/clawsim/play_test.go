@@ -108,12 +108,24 @@ func TestPlayDependsOnTheSeedAlone(t *testing.T) {
 	}
 }
 
+// Half the action is what the two physics differ in most: 0.44 m/s was measured
+// elsewhere, with the settings of coarse.
+func TestPlayPhysics(t *testing.T) {
+	policy := contracttest.Policy(t, "go1_policy.onnx")
+	for physics, want := range map[string]float64{"full": 0.72, "coarse": 0.44} {
+		m := playJSON(t, "--policy", policy, "--command", "1,0,0", "--fault", "action-scale-half", "--rows", "8", "--physics", physics)
+		if got, ok := m["vx_mean"].(float64); !ok || math.Abs(got-want) > 0.08 || m["physics"] != physics {
+			t.Errorf("physics %v: vx %v, want %v within 0.08", m["physics"], m["vx_mean"], want)
+		}
+	}
+}
+
 func TestPlayPrintsATable(t *testing.T) {
 	code, out, errs := play("--policy", "zero", "--rows", "2", "--seconds", "1", "--command", "2,0,0")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	for _, want := range []string{"policy", "zero", "falls", "none", "command", "2.000", "mean", "height"} {
+	for _, want := range []string{"policy", "zero", "physics", "full", "falls", "none", "command", "2.000", "mean", "height"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
@@ -129,8 +141,15 @@ func TestPlayListsFaults(t *testing.T) {
 		t.Fatalf("exit %d", code)
 	}
 	for _, f := range task.Faults() {
-		if !strings.Contains(out, f.Name) || !strings.Contains(out, f.Doc) {
-			t.Errorf("fault %s is not listed", f.Name)
+		for _, want := range []string{f.Name, f.Doc, f.Full, f.Coarse, f.Outcome} {
+			if want == "" || !strings.Contains(out, want) {
+				t.Errorf("fault %s: %q is not listed", f.Name, want)
+			}
+		}
+	}
+	for _, want := range []string{"PHYSICS FULL", "PHYSICS COARSE", "--physics coarse"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
 }
@@ -157,6 +176,7 @@ func TestPlayRefuses(t *testing.T) {
 		{"NaN time", []string{"--policy", "zero", "--seconds", "NaN"}, cli.ExitUsage, "--seconds"},
 		{"no threads", []string{"--policy", "zero", "--threads", "0"}, cli.ExitUsage, "--threads"},
 		{"unknown fault", []string{"--policy", "zero", "--fault", "gremlins"}, cli.ExitUsage, "linvel-zero"},
+		{"unknown physics", []string{"--policy", "zero", "--physics", "real"}, cli.ExitUsage, "full or coarse"},
 		{"unknown flag", []string{"--policy", "zero", "--robots", "3"}, cli.ExitUsage, "robots"},
 		{"an argument", []string{"policy.onnx"}, cli.ExitUsage, "policy.onnx"},
 	} {
