@@ -146,6 +146,7 @@ func TestStopStages(t *testing.T) {
 	}{
 		{"hangup then two terminations", []any{"ready", syscall.SIGHUP, "sit: signal: hangup", syscall.SIGTERM, "damp: second signal: terminated", syscall.SIGTERM}},
 		{"two interrupts", []any{"ready", syscall.SIGINT, "sit: signal: interrupt", syscall.SIGINT, "damp: second signal: interrupt"}},
+		{"quit", []any{"ready", syscall.SIGQUIT, "sit: signal: quit", "damp: signal: quit"}},
 		{"nobody reads", []any{"ready", nil, syscall.SIGTERM, syscall.SIGINT}}, // each print fails, the program goes on
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -36,6 +36,9 @@ type (
 
 // readBody reads a JSON body whole. Errors are apiErrors.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return nil, nil // of no type; the route says what it means
+	}
 	for _, v := range append([]string{r.Header.Get("Content-Type")}, r.Header.Values("Content-Type")...) {
 		if kind, param, err := mime.ParseMediaType(v); err != nil || kind != "application/json" ||
 			(param["charset"] != "" && !strings.EqualFold(param["charset"], "utf-8")) {
@@ -146,8 +149,12 @@ func decodeMode(body []byte) (string, error) {
 	return *b.Mode, nil
 }
 
-// decodeEStop says whether the level is cut.
+// decodeEStop says whether the level is cut. Nothing at all means settle: a stop
+// in a hurry (curl -X POST) is a stop.
 func decodeEStop(body []byte) (cut bool, err error) {
+	if len(body) == 0 {
+		return false, nil
+	}
 	var b estopBody
 	if err := decode(body, &b); err != nil {
 		return false, err

@@ -104,7 +104,6 @@ var badBodies = []bad{
 	{"arm", `{"force":true}`, "force"},
 	{"arm", `{} {}`, "not JSON"},
 
-	{"estop", ``, "empty"},
 	{"estop", `{}`, "level"},
 	{"estop", `null`, "not a JSON object"},
 	{"estop", `{"level":null}`, "level"},
@@ -152,6 +151,7 @@ func TestGoodBodies(t *testing.T) {
 		{"mode", `{"mode":"sit"}`, "mode sit"},
 		{"mode", `{"mode":"\u0073it"}`, "mode sit"},
 		{"estop", `{"level":"settle"}`, "estop cut=false"},
+		{"estop", ``, "estop cut=false"},
 		{"estop", `{"level":"cut"}`, "estop cut=true"},
 		{"command", `{"vx":0.5,"vy":-0.25,"wz":1,"expires":1234.667890123}`, "command 0.5 -0.25 1 until 1234667890123"},
 		{"command", `{"expires":12,"wz":0,"vy":0,"vx":1e-1}`, "command 0.1 0 0 until 12000000000"},

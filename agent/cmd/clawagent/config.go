@@ -20,8 +20,7 @@ type config struct {
 	HTTP   string `yaml:"http" doc:"address of the HTTP server, on this machine only"`
 	Arm    bool   `yaml:"arm" doc:"arm at start: a person stands beside the robot and it may be sent damping frames"`
 	Log    string `yaml:"log" doc:"file for the journal, JSON lines; empty: none"`
-	// An operator's word in place of a proof each.
-	SportOff bool `yaml:"sport_off" doc:"a person's word that sport mode is off, for a robot whose high-level service does not answer"`
+	// An operator's word in place of a proof.
 	Unproven bool `yaml:"unproven" doc:"let a policy walk whose contract lacks the mean and std of its observations"`
 
 	Control control.Config `yaml:"control" doc:"the 500 Hz loop"`

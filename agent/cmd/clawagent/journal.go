@@ -31,6 +31,12 @@ func openJournal(stderr io.Writer, name string) (*journal, error) {
 	if name == "" {
 		return j, nil
 	}
+	// The run before may have ended badly: its journal is kept, one deep.
+	if old, err := os.Stat(name); err == nil && old.Mode().IsRegular() && old.Size() > 0 {
+		if err := os.Rename(name, name+".1"); err != nil {
+			return nil, fmt.Errorf("log: %w", err)
+		}
+	}
 	f, err := os.Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)

@@ -32,7 +32,7 @@ import (
 const heapBytes = 40 << 20
 
 func newRun(loader *cli.Loader[config]) *cobra.Command {
-	var asJSON bool
+	var asJSON, sportIsOff bool
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent beside a robot",
@@ -44,8 +44,9 @@ sport mode goes limp at the first foreign low-level frame.
 
 The first Ctrl-C (or SIGTERM) sits the robot down, the second damps it at once;
 either way damping is sent for half a second before the program ends. L2+B on
-the hand remote damps at any time. With the cable out or this computer dead, no
-software here can stop the robot.`,
+the hand remote damps at any time. With the cable out, this computer dead or this
+program killed (kill -9, out of memory), no software here can stop the robot: it
+goes on with its last command.`,
 		Example: `  clawagent run --robot udp://192.168.123.10:8007 --policy student.onnx
   clawagent run --robot udp://127.0.0.1:8007 --policy student.onnx --http 127.0.0.1:8080
   curl -X POST -H 'Content-Type: application/json' -d '{}' http://127.0.0.1:8080/api/v1/arm
@@ -56,18 +57,19 @@ software here can stop the robot.`,
 			if err != nil {
 				return err
 			}
-			return run(cmd, &cfg, asJSON)
+			return run(cmd, &cfg, asJSON, sportIsOff)
 		},
 	}
 	f := cmd.Flags()
 	loader.AddFlags(f)
 	for flag, key := range map[string]string{
 		"robot": "robot", "high": "high", "local": "local", "policy": "policy", "http": "http", "arm": "arm",
-		"log": "log", "unproven": "unproven", "sport-off": "sport_off", "no-remote": "safety.without_remote", "lockstep": "control.lockstep",
+		"log": "log", "unproven": "unproven", "no-remote": "safety.without_remote", "lockstep": "control.lockstep",
 	} {
 		loader.AddKeyFlag(f, flag, key)
 	}
 	f.BoolVar(&asJSON, "json", false, "print one JSON line when ready and one at the end")
+	f.BoolVar(&sportIsOff, "sport-off", false, "a person's word that sport mode is off, for a robot whose high-level service does not answer")
 	return cmd
 }
 
@@ -117,7 +119,9 @@ func openPolicy(cfg *config) (*policyFile, error) {
 	return &policyFile{file: file, session: s, gate: gate}, nil
 }
 
-func run(cmd *cobra.Command, cfg *config, asJSON bool) error {
+// run is the agent's life. sportIsOff is a person's word at this start, which is
+// why it is no key of the configuration.
+func run(cmd *cobra.Command, cfg *config, asJSON, sportIsOff bool) error {
 	ahead := !cfg.Control.Lockstep && cfg.Control.Priority > 0 && cli.Ahead()
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(heapBytes)
@@ -144,7 +148,7 @@ func run(cmd *cobra.Command, cfg *config, asJSON bool) error {
 
 	parts := control.Parts{
 		Link: udp, Safety: cfg.Safety, Estimate: estimate.DefaultConfig(),
-		SportOff: func(ctx context.Context) error { return sportOff(ctx, cfg, journal.log) },
+		SportOff: func(ctx context.Context) error { return sportOff(ctx, cfg, sportIsOff, journal.log) },
 	}
 	info := httpapi.Info{Robot: go1.Robot, LinkCounters: func() map[string]uint64 { return linkCounters(udp) }}
 	build := cli.ReadBuild("clawagent")
@@ -186,48 +190,65 @@ func run(cmd *cobra.Command, cfg *config, asJSON bool) error {
 		return fmt.Errorf("http: %w", err)
 	}
 
+	var env rollout.Env
+	if policy != nil {
+		if env, err = loop.Env(); err != nil {
+			return err
+		}
+	}
+
 	sit, damp, release := cli.StopStages(cmd.Context())
 	defer release()
-	var others sync.WaitGroup
 	background, cancel := context.WithCancel(context.WithoutCancel(cmd.Context()))
-	stopOthers := func() { cancel(); others.Wait() }
-	defer stopOthers()
-
+	others := helpers{loop: loop, log: journal.log}
 	loopDone := make(chan error, 1)
-	others.Go(func() {
+	stopOthers := func() { cancel(); others.wait() }
+	defer stopOthers() // whatever ends this function: the loop damps first
+
+	others.run("HTTP server", func() {
 		if err := server.Serve(background, listener); err != nil {
 			journal.log.Error("HTTP server ended; the robot goes on, its remote and Ctrl-C still stop it", "err", err)
 		}
 	})
-	if policy != nil {
-		env, err := loop.Env()
-		if err != nil {
-			return err
-		}
-		others.Go(func() { drive(background, env, policy.session, journal.log) })
+	if env != nil {
+		others.run("policy", func() { drive(background, loop, env, policy.session, journal.log) })
 	}
 	var before control.Snapshot
 	loop.Snapshot(&before)
+	others.started = true
 	go func() { loopDone <- loop.Run(background) }()
-	others.Go(func() { journal.watch(loop, before) })
-	go func() {
-		select {
-		case <-sit.Done():
-			loop.Stop()
-			journal.log.Info("stopping: sitting down first; once more damps at once", "why", context.Cause(sit).Error())
-		case <-loop.Ended():
-			return
+	others.run("journal", func() { journal.watch(loop, before) })
+	// These two never print: a terminal that takes no more may not swallow a stop.
+	stage := func(asked context.Context) {
+		go func() {
+			select {
+			case <-asked.Done():
+				loop.Stop()
+			case <-loop.Ended():
+			}
+		}()
+	}
+	stage(sit)
+	stage(damp)
+	others.run("stop messages", func() {
+		for _, m := range []struct {
+			asked context.Context
+			text  string
+		}{{sit, "stopping: sitting down first; once more damps at once"}, {damp, "stopping: damping at once"}} {
+			select {
+			case <-m.asked.Done():
+				journal.log.Info(m.text, "why", context.Cause(m.asked).Error())
+			case <-loop.Ended():
+				return
+			}
 		}
-		select {
-		case <-damp.Done():
-			loop.Stop()
-			journal.log.Info("stopping: damping at once", "why", context.Cause(damp).Error())
-		case <-loop.Ended():
-		}
-	}()
+	})
+	if cfg.Safety.WithoutRemote {
+		journal.log.Warn("working WITHOUT the hand remote: its stop button is not there")
+	}
 	ready(cmd.OutOrStdout(), asJSON, cfg, listener, &info, ahead)
 	if cfg.Arm {
-		others.Go(func() {
+		others.run("arming", func() {
 			if err := loop.Arm(background); err != nil {
 				journal.log.Error("not armed", "err", err)
 			}
@@ -237,18 +258,62 @@ func run(cmd *cobra.Command, cfg *config, asJSON bool) error {
 	err = <-loopDone
 	release()
 	stopOthers()
-	return finish(cmd.OutOrStdout(), asJSON, loop, udp, err)
+	return finish(cmd.OutOrStdout(), asJSON, cfg, loop, udp, err)
 }
 
-// drive is the policy's thread. A policy that fails gives no more targets, which
-// the judge turns into a hold; an operator may ask for it again.
-func drive(ctx context.Context, env rollout.Env, p rollout.Policy, log *slog.Logger) {
+// helpers are the goroutines beside the loop.
+type helpers struct {
+	loop    *control.Loop
+	log     *slog.Logger
+	started bool // the loop runs
+	group   sync.WaitGroup
+}
+
+// run starts one. If it panics, the robot is damped and the program ends.
+func (h *helpers) run(name string, f func()) {
+	h.group.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				h.loop.Stop()
+				h.loop.Stop()
+				h.log.Error("a mistake in this program: damping and ending", "where", name, "panic", p, "stack", string(debug.Stack()))
+			}
+		}()
+		f()
+	})
+}
+
+// helperPatience is how long the goroutines get to end; one that hangs (a policy in
+// native code, a terminal that takes no more) may not keep the program.
+const helperPatience = 3 * time.Second
+
+// wait waits for the loop, which ends with its own bound, and a while for the
+// others.
+func (h *helpers) wait() {
+	if h.started {
+		<-h.loop.Ended()
+	}
+	done := make(chan struct{})
+	go func() { h.group.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(helperPatience):
+	}
+}
+
+// drive is the policy's thread. A policy that gives no usable action is damped;
+// an operator may ask for it again.
+func drive(ctx context.Context, loop *control.Loop, env rollout.Env, p rollout.Policy, log *slog.Logger) {
 	for ctx.Err() == nil {
-		switch err := rollout.Run(ctx, []rollout.Env{env}, p, nil); {
-		case errors.Is(err, rollout.ErrClosed):
+		err := rollout.Run(ctx, []rollout.Env{env}, p, nil)
+		if err == nil || errors.Is(err, rollout.ErrClosed) {
 			return
-		case err != nil:
-			log.Error("policy failed", "err", err)
+		}
+		loop.PolicyFailed()
+		log.Error("policy failed", "err", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
 		}
 	}
 }
@@ -256,7 +321,7 @@ func drive(ctx context.Context, env rollout.Env, p rollout.Policy, log *slog.Log
 func ready(w io.Writer, asJSON bool, cfg *config, l net.Listener, info *httpapi.Info, ahead bool) {
 	if asJSON {
 		_ = cli.PrintReady(w, map[string]any{"ready": true, "http": l.Addr().String(), "robot": cfg.low().String(),
-			"ahead": ahead, "policy": info.PolicyName, "policy_sha256": info.PolicySHA256, "pid": os.Getpid()})
+			"ahead": ahead, "without_remote": cfg.Safety.WithoutRemote, "policy": info.PolicyName, "policy_sha256": info.PolicySHA256, "pid": os.Getpid()})
 		return
 	}
 	fmt.Fprintf(w, "clawagent: robot %s, http://%s, ", cfg.low(), l.Addr())
@@ -265,13 +330,10 @@ func ready(w io.Writer, asJSON bool, cfg *config, l net.Listener, info *httpapi.
 	} else {
 		fmt.Fprintf(w, "policy %s (contract: %s)\n", info.PolicyName, info.ContractSource)
 	}
-	if cfg.Safety.WithoutRemote {
-		fmt.Fprintln(w, "clawagent: WITHOUT the hand remote: its stop button is not there")
-	}
 }
 
 // finish prints what the loop did.
-func finish(w io.Writer, asJSON bool, loop *control.Loop, udp *link.UDP, err error) error {
+func finish(w io.Writer, asJSON bool, cfg *config, loop *control.Loop, udp *link.UDP, err error) error {
 	var s control.Snapshot
 	loop.Snapshot(&s)
 	n := udp.Counters()
@@ -284,7 +346,7 @@ func finish(w io.Writer, asJSON bool, loop *control.Loop, udp *link.UDP, err err
 		"loop_p999_us": us(s.Stats.Lateness.Quantile(0.999)), "loop_max_us": us(s.Stats.Lateness.MaxNs),
 		"rx_to_tx_p50_us": us(s.Stats.RxToTx.Quantile(0.5)), "rx_to_tx_p99_us": us(s.Stats.RxToTx.Quantile(0.99)),
 		"policy_p50_us": us(s.Stats.PolicyStep.Quantile(0.5)), "policy_p99_us": us(s.Stats.PolicyStep.Quantile(0.99)),
-		"fault": s.Verdict.Fault.String(), "mode": s.Mode.String(),
+		"fault": s.Verdict.Fault.String(), "mode": s.Mode.String(), "without_remote": cfg.Safety.WithoutRemote,
 	}
 	if asJSON {
 		_ = cli.PrintJSON(w, sum)
@@ -298,7 +360,7 @@ func finish(w io.Writer, asJSON bool, loop *control.Loop, udp *link.UDP, err err
 func us(ns int64) float64 { return float64(ns) / 1e3 }
 
 // sportOff shows that the maker's own controller does not hold the robot.
-func sportOff(ctx context.Context, cfg *config, log *slog.Logger) error {
+func sportOff(ctx context.Context, cfg *config, sportIsOff bool, log *slog.Logger) error {
 	r, err := link.ProbeSport(ctx, cfg.high(), time.Second)
 	switch {
 	case err != nil:
@@ -309,7 +371,7 @@ func sportOff(ctx context.Context, cfg *config, log *slog.Logger) error {
 		return fmt.Errorf("something answers at %s, but not as a Go1 does: %s", cfg.high(), r.LastReject)
 	}
 	if r.Result == link.SportSilent && !cfg.low().Addr().IsLoopback() {
-		if !cfg.SportOff {
+		if !sportIsOff {
 			return fmt.Errorf("the high-level service at %s does not answer, which does not show that sport mode is off. %s Then start again with --sport-off, your word for it",
 				cfg.high(), link.LowLevelHelp)
 		}
