@@ -107,7 +107,8 @@ func printFaults(w io.Writer) error {
 		return err
 	}
 	_, err := fmt.Fprint(w, "\nWhat Playground's Go1 policy, told to walk at 1 m/s for 10 s, does: 32 rows here with --physics full and with\n"+
-		"--physics coarse, and one run in the simulation of others (shared/policies/README.md) whose settings coarse has.\n")
+		"--physics coarse (falls: the first row and the median, or all), and one run in the simulation of others\n"+
+		"(shared/policies/README.md), whose settings coarse has.\n")
 	return err
 }
 
