@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -91,4 +92,46 @@ func TestConformance(t *testing.T) {
 			})
 		},
 	})
+}
+
+// With a context that has ended the loop gets no target and the reading that
+// waits stays for the next call. (The suite compares with a twin, which a robot
+// that is not deterministic has not got.)
+func TestEndedContextMovesNothing(t *testing.T) {
+	r := newRig(t, linktest.Config{})
+	r.standing()
+	env, err := r.l.Env()
+	r.must(err)
+	defer env.Close()
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	r.l.envWaits.Store(true)
+	answer := request{want: wantPolicy, answer: Refusal{Joint: -1}}
+	if got := r.l.apply(r.clock.now, &answer); got != Accepted {
+		t.Fatal(reasonTexts[got])
+	}
+	r.tickQuick() // publishes the first reading
+	r.udp.Wait(1e9)
+	step, action := rollout.NewStep(env.Spec()), make([]float32, go1.Joints)
+	untouched := func(call string, err error) {
+		t.Helper()
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("%s with an ended context: %v", call, err)
+		}
+		if r.l.targets.middle.Load()&fresh != 0 {
+			t.Fatalf("%s with an ended context gave the loop a target", call)
+		}
+		if r.l.readings.middle.Load()&fresh == 0 {
+			t.Fatalf("%s with an ended context took the reading that waits", call)
+		}
+	}
+	untouched("Reset", env.Reset(over, nil, step))
+	r.must(env.Reset(context.Background(), nil, step))
+	for range 10 {
+		r.tickQuick()
+		r.udp.Wait(1e9)
+	}
+	untouched("Step", env.Step(over, action, step))
+	untouched("Reset", env.Reset(over, nil, step))
+	r.must(env.Step(context.Background(), action, step))
 }
