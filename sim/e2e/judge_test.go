@@ -157,7 +157,7 @@ func kindOf(fault string) string {
 type calmly struct {
 	faults []string
 	vx     float64  // m/s, what it walks at all the same; 0: 0.8
-	warn   string   // a warning that is shown at the end
+	warns  []string // warnings that are shown at the end
 	silent []string // warnings that may not be
 	args   []string // of the robot
 }
@@ -175,8 +175,10 @@ func testCalm(t *testing.T, c calmly) {
 	st := p.state()
 	recs := p.records()
 	v := walkedOn(t, recs, w+2, w+2+calm, c.vx)
-	if c.warn != "" && !slices.Contains(st.Warnings, c.warn) {
-		t.Errorf("warnings are %v, want %s among them", st.Warnings, c.warn)
+	for _, w := range c.warns {
+		if !slices.Contains(st.Warnings, w) {
+			t.Errorf("warnings are %v, want %s among them", st.Warnings, w)
+		}
 	}
 	for _, w := range c.silent {
 		if slices.Contains(st.Warnings, w) {
@@ -190,7 +192,7 @@ func testCalm(t *testing.T, c calmly) {
 		began(t, recs, kindOf(f)) // it was there at all
 	}
 	s := p.end()
-	if s.Height > 0.12 || s.Falls != 0 || s.TorqueAfter != 0 {
+	if s.Height > 0.2 || s.Falls != 0 || s.TorqueAfter != 0 {
 		t.Errorf("sent to sit, the robot ended %.2f m high with %d falls and %d torque frames after the damping", s.Height, s.Falls, s.TorqueAfter)
 	}
 	t.Logf("walked %d s at %.3f m/s, warnings at the end %v", calm, v, st.Warnings)
@@ -257,14 +259,14 @@ func testHold(t *testing.T, faults []string, cause string) {
 	t.Logf("the policy let go %.0f ms after, at home by %.0f ms: %s", letGo[0], letGo[1], st.fault())
 }
 
-// holds asserts a stand hold in a log with every frame: from since on the legs are on their way home within two ticks, are
+// holds asserts a stand hold in a log with every frame: from since on the legs are on their way home within three ticks, are
 // there after holdMs more and stay, under torque. It gives both times in ms after since.
 func holds(t *testing.T, recs []virtualtest.Record, since float64) (ms [2]float64) {
 	t.Helper()
 	const holdMs = 150.
 	var last []any
-	var kp float64
 	frames := 0
+	ms[0] = (firstMove(recs, since) - since) * 1e3
 	for _, r := range recs {
 		at := (float64(r.Tick())/1e3 - since) * 1e3
 		if r.Text("event") != "frame" || at < -1 || at > after*1e3 {
@@ -278,13 +280,13 @@ func holds(t *testing.T, recs []virtualtest.Record, since float64) (ms [2]float6
 		if !slices.Equal(target, last) {
 			ms[1] = at
 		}
-		if ms[0] == 0 && kp != 0 && r.Number("kp") != kp { // the stand's gains begin to come in
-			ms[0] = at
-		}
-		last, kp = target, r.Number("kp")
+		last = target
 	}
 	if frames < after*500-1 {
 		t.Errorf("%d frames in %d s", frames, after)
+	}
+	if ms[0] > 3*tickMs+1e-6 { // one more, as minimum jerk hardly moves in the first
+		t.Errorf("the legs began to go home %.0f ms after", ms[0])
 	}
 	if ms[1] > holdMs+2*tickMs {
 		t.Errorf("the last new target came %.0f ms after the state with the fault, want at most %.0f", ms[1], holdMs+2*tickMs)

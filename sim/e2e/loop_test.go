@@ -121,7 +121,7 @@ func TestTickWarnings(t *testing.T) {
 		{"joint_speed,joint=RR_calf,value=15.1,samples=1", safety.JointSpeed, false},
 		{"power,w=565,samples=1", safety.Power, true},
 		{"power,w=555,samples=1", safety.Power, false},
-		{"delay_state,ms=10", safety.EndToEndAge, true}, // an answer is up to 20 ms old, and lasts 18
+		{"delay_state,ms=14", safety.EndToEndAge, true}, // an answer is up to 20 ms old, and lasts 18
 		{"delay_state,ms=4", safety.EndToEndAge, false},
 		{"drop_state,samples=10", safety.StateStale, true}, // 22 ms: the last frame is held
 	}

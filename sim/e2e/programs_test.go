@@ -83,6 +83,7 @@ type pair struct {
 	http, ctl    string // base URLs
 	low          string
 	dir          string
+	until        float64 // s of the robot's time that its log must cover
 }
 
 // program is one of ours, running.
@@ -225,9 +226,13 @@ func (p *pair) logBytes() []byte {
 	return b
 }
 
-// records of the robot's log so far.
+// records of the robot's log so far, which covers the time of runTo. The robot writes it some ten times a second of real time.
 func (p *pair) records(events ...string) []virtualtest.Record {
 	p.t.Helper()
+	until(p.t, "the robot's log", func() bool {
+		recs, err := virtualtest.ParseLog([]byte(tail(string(p.logBytes()), 2000)+"\n"), "state", "summary")
+		return err == nil && (p.until == 0 || len(recs) > 0 && recs[len(recs)-1].Number("t") > p.until-0.03)
+	})
 	recs, err := virtualtest.ParseLog(p.logBytes(), events...)
 	if err != nil {
 		p.t.Fatal(err)
@@ -376,6 +381,7 @@ func (p *pair) walk() {
 func (p *pair) runTo(t float64) {
 	p.t.Helper()
 	until(p.t, fmt.Sprintf("%.1f s of robot time", t), func() bool { return p.status().T >= t })
+	p.until = t
 }
 
 // walkedAt waits for the first walking and returns its time.
