@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 
 	"github.com/openclaw-rl/openclaw/agent/control"
@@ -158,27 +159,12 @@ func newRig(t *testing.T, s rigSetup) *rig {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	driving, stopDriving := context.WithCancel(context.Background()) // ends later: the loop's time waits for the policy
-	drove, ran := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(drove)
-		for driving.Err() == nil { // as clawagent does: a policy that fails gives no more targets
-			err := rollout.Run(driving, []rollout.Env{env}, &twisted{inner: inner, twist: s.twist}, nil)
-			if errors.Is(err, rollout.ErrClosed) {
-				return
-			}
-		}
-	}()
-	go func() {
-		defer close(ran)
-		if err := r.loop.Run(ctx); err != nil && ctx.Err() == nil {
-			t.Errorf("loop: %v", err)
-		}
-	}()
+	var threads, policy sync.WaitGroup
 	r.end = func() {
 		cancel()
-		<-ran
+		threads.Wait()
 		stopDriving()
-		<-drove
+		policy.Wait()
 	}
 	t.Cleanup(func() {
 		r.end()
@@ -189,6 +175,20 @@ func newRig(t *testing.T, s rigSetup) *rig {
 	if !s.noHTTP {
 		r.serve(ctx)
 	}
+	policy.Go(func() { // as clawagent does it
+		for driving.Err() == nil {
+			err := rollout.Run(driving, []rollout.Env{env}, &twisted{inner: inner, twist: s.twist}, nil)
+			if err == nil || errors.Is(err, rollout.ErrClosed) {
+				return
+			}
+			r.loop.PolicyFailed()
+		}
+	})
+	threads.Go(func() {
+		if err := r.loop.Run(ctx); err != nil && ctx.Err() == nil {
+			t.Errorf("loop: %v", err)
+		}
+	})
 	return r
 }
 
