@@ -41,10 +41,9 @@ const (
 )
 
 type trunk struct {
-	pos, vel  vec3 // floor frame
-	rot       mat3 // body to floor
-	gyro      vec3 // body frame
-	way, side float64
+	pos, vel vec3 // floor frame
+	rot      mat3 // body to floor
+	gyro     vec3 // body frame
 }
 
 // rotate gives the matrix of yaw, pitch, roll.

@@ -73,7 +73,7 @@ func checkHost(host string, port uint16) error {
 	named := err != nil && strings.EqualFold(name, "localhost")
 	literal := err == nil && ip.Zone() == "" && isLoopback(ip)
 	if (!named && !literal) || p != strconv.Itoa(int(port)) {
-		return fmt.Errorf("Host is %q, want this server's, for example 127.0.0.1:%d", host, port)
+		return fmt.Errorf("header Host is %q, want this server's, for example 127.0.0.1:%d", host, port)
 	}
 	return nil
 }
@@ -83,12 +83,12 @@ func checkHost(host string, port uint16) error {
 func checkOrigin(r *http.Request) error {
 	for _, origin := range r.Header.Values("Origin") {
 		if !strings.EqualFold(origin, "http://"+r.Host) {
-			return fmt.Errorf("Origin is %q, want none or %q", origin, "http://"+r.Host)
+			return fmt.Errorf("header Origin is %q, want none or %q", origin, "http://"+r.Host)
 		}
 	}
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" {
-			return fmt.Errorf("Sec-Fetch-Site is %q, want none or same-origin", site)
+			return fmt.Errorf("header Sec-Fetch-Site is %q, want none or same-origin", site)
 		}
 	}
 	return nil
