@@ -95,7 +95,7 @@ var Faults = [faultCount]Info{
 		"Look at CPU load and real-time rights (`clawagent doctor`)."},
 	{EndToEndAge, "end_to_end_age", "From sensing to acting takes too long",
 		"30 ms: warn; 100 ms: damp",
-		"The state that the present target answers was measured long ago, on the way or in the queue.",
+		"The state that the present target answers was measured long ago, on the way or in the queue. Clocks drift, so a delay that grows by less than 2 ms a second is not seen.",
 		"Use a cable, not a radio link; look at the state's delay in /metrics."},
 	{Tilt, "tilt", "The body tilts too far",
 		"0.6 rad: stand hold; 1.0 rad: damp",
