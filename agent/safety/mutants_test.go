@@ -67,6 +67,8 @@ var equivalent = map[string]string{
 	"cap: <= -> < #2":          "at exactly the limit the rest is scaled by 1",
 	"cap: > -> >= #1":          "a negative Kp was refused before, and with 0 the division's infinity is clamped and its torque is 0",
 	"cap: > -> >= #2":          "at exactly the limit Kp is scaled by 1 and the rest has no room either way",
+	"inForce: - -> + #1":       "a state a quarter of a second on its way has damped the robot before",
+	"inForce: < -> <= #2":      "a frame sent in the very nanosecond in which the state was sensed",
 	"keepTime: + -> - #1":      "differs by the slack of one period, 0.4 us",
 	"keepTime: < -> <= #1":     "an equal tick returned before",
 	"keepTime: < -> <= #2":     "equal offsets are the same offset",
