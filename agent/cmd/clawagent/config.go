@@ -18,7 +18,6 @@ type config struct {
 	Local  string `yaml:"local" doc:"address to send from, HOST:PORT; empty: the system chooses"`
 	Policy string `yaml:"policy" doc:"ONNX policy file; empty: it stands and sits, but does not walk"`
 	HTTP   string `yaml:"http" doc:"address of the HTTP server, on this machine only"`
-	Arm    bool   `yaml:"arm" doc:"arm at start: a person stands beside the robot and it may be sent damping frames"`
 	Log    string `yaml:"log" doc:"file for the journal, JSON lines; empty: none"`
 	// An operator's word in place of a proof.
 	Unproven bool `yaml:"unproven" doc:"let a policy walk whose contract lacks the mean and std of its observations"`

@@ -32,7 +32,7 @@ import (
 const heapBytes = 40 << 20
 
 func newRun(loader *cli.Loader[config]) *cobra.Command {
-	var asJSON, sportIsOff bool
+	var now atStart
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent beside a robot",
@@ -57,19 +57,20 @@ goes on with its last command.`,
 			if err != nil {
 				return err
 			}
-			return run(cmd, &cfg, asJSON, sportIsOff)
+			return run(cmd, &cfg, now)
 		},
 	}
 	f := cmd.Flags()
 	loader.AddFlags(f)
 	for flag, key := range map[string]string{
-		"robot": "robot", "high": "high", "local": "local", "policy": "policy", "http": "http", "arm": "arm",
+		"robot": "robot", "high": "high", "local": "local", "policy": "policy", "http": "http",
 		"log": "log", "unproven": "unproven", "no-remote": "safety.without_remote", "lockstep": "control.lockstep",
 	} {
 		loader.AddKeyFlag(f, flag, key)
 	}
-	f.BoolVar(&asJSON, "json", false, "print one JSON line when ready and one at the end")
-	f.BoolVar(&sportIsOff, "sport-off", false, "a person's word that sport mode is off, for a robot whose high-level service does not answer")
+	f.BoolVar(&now.asJSON, "json", false, "print one JSON line when ready and one at the end")
+	f.BoolVar(&now.arm, "arm", false, "arm at start: a person stands beside the robot and it may be sent damping frames")
+	f.BoolVar(&now.sportIsOff, "sport-off", false, "a person's word that sport mode is off, for a robot whose high-level service does not answer")
 	return cmd
 }
 
@@ -119,9 +120,15 @@ func openPolicy(cfg *config) (*policyFile, error) {
 	return &policyFile{file: file, session: s, gate: gate}, nil
 }
 
-// run is the agent's life. sportIsOff is a person's word at this start, which is
-// why it is no key of the configuration.
-func run(cmd *cobra.Command, cfg *config, asJSON, sportIsOff bool) error {
+// atStart is what holds for one start: a person's word may not lie in a file.
+type atStart struct {
+	arm        bool // a person stands beside the robot
+	sportIsOff bool // a person saw to it
+	asJSON     bool
+}
+
+// run is the agent's life.
+func run(cmd *cobra.Command, cfg *config, now atStart) error {
 	ahead := !cfg.Control.Lockstep && cfg.Control.Priority > 0 && cli.Ahead()
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(heapBytes)
@@ -148,7 +155,7 @@ func run(cmd *cobra.Command, cfg *config, asJSON, sportIsOff bool) error {
 
 	parts := control.Parts{
 		Link: udp, Safety: cfg.Safety, Estimate: estimate.DefaultConfig(),
-		SportOff: func(ctx context.Context) error { return sportOff(ctx, cfg, sportIsOff, journal.log) },
+		SportOff: func(ctx context.Context) error { return sportOff(ctx, cfg, now.sportIsOff, journal.log) },
 	}
 	info := httpapi.Info{Robot: go1.Robot, LinkCounters: func() map[string]uint64 { return linkCounters(udp) }}
 	build := cli.ReadBuild("clawagent")
@@ -246,8 +253,8 @@ func run(cmd *cobra.Command, cfg *config, asJSON, sportIsOff bool) error {
 	if cfg.Safety.WithoutRemote {
 		journal.log.Warn("working WITHOUT the hand remote: its stop button is not there")
 	}
-	ready(cmd.OutOrStdout(), asJSON, cfg, listener, &info, ahead)
-	if cfg.Arm {
+	ready(cmd.OutOrStdout(), now.asJSON, cfg, listener, &info, ahead)
+	if now.arm {
 		others.run("arming", func() {
 			if err := loop.Arm(background); err != nil {
 				journal.log.Error("not armed", "err", err)
@@ -258,7 +265,7 @@ func run(cmd *cobra.Command, cfg *config, asJSON, sportIsOff bool) error {
 	err = <-loopDone
 	release()
 	stopOthers()
-	return finish(cmd.OutOrStdout(), asJSON, cfg, loop, udp, err)
+	return finish(cmd.OutOrStdout(), now.asJSON, cfg, loop, udp, err)
 }
 
 // helpers are the goroutines beside the loop.
