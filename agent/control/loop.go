@@ -420,7 +420,6 @@ func (l *Loop) takeTarget(now int64) {
 		return
 	}
 	l.policyTarget, l.policyOutNs, l.sensedNs = t.target, now, t.sensedNs
-	l.answered = t.seq
 	l.stats.PolicyStep.Add(t.tookNs)
 	l.stats.Policy++
 	if t.seq != l.seq {
