@@ -109,7 +109,6 @@ type Loop struct {
 	sensedNs     int64 // of the state that policyTarget answers
 	episode      uint64
 	seq          uint64
-	answered     uint64
 
 	asked, followed [3]float32
 	source          Source
