@@ -131,6 +131,12 @@ func FuzzEStop(f *testing.F) {
 			checkSentence(t, err)
 			return
 		}
+		if len(body) == 0 {
+			if cut {
+				t.Fatal("nothing at all was taken as cut")
+			}
+			return
+		}
 		oneString(t, body, "level", map[bool]string{false: "settle", true: "cut"}[cut])
 	})
 }

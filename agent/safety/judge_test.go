@@ -77,15 +77,17 @@ func TestStuckThenSilent(t *testing.T) {
 	r.run(14)
 	r.none()
 	r.once()
-	r.is(Damp, StateStale) // datagrams have ceased for 30 ms
-	r = newRig(t).walking()
-	r.frozen = true
-	r.run(11)
-	r.silent = true
-	r.run(8)
-	r.none()
-	r.once()
-	r.is(Damp, TickStuck) // for 18 ms only
+	r.is(Damp, StateStale)                                                    // datagrams have ceased for 30 ms
+	for frozen, cause := range map[int]Fault{10: StateStale, 11: TickStuck} { // for 20 ms, for 18
+		r = newRig(t).walking()
+		r.frozen = true
+		r.run(frozen)
+		r.silent = true
+		r.run(19 - frozen)
+		r.none()
+		r.once()
+		r.is(Damp, cause)
+	}
 }
 
 func TestRobotRestart(t *testing.T) {

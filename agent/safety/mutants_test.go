@@ -73,6 +73,7 @@ var equivalent = map[string]string{
 	"keepTime: < -> <= #1":     "an equal tick returned before",
 	"keepTime: < -> <= #2":     "equal offsets are the same offset",
 	"motion: > -> >= #2":       "no float32 speed is exactly 0.8 of a limit",
+	"sender: > -> >= #1":       "no float32 speed is exactly 0.3 of a motor's highest",
 }
 
 type mutant struct {
