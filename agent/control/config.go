@@ -101,6 +101,13 @@ const (
 	stopMargin   = 0.15 // rad beyond the mechanical stops that an encoder may say
 	maxStates    = 16   // states taken per tick
 	linkFailures = 10   // sends in a row that may fail
+	// A robot that is silent may have been switched off and may come back in its
+	// sport mode, in which a frame of ours makes it fall limp. After so long
+	// without a state (less when none came since arming) frames stop, and only
+	// after each new look for sport mode a few knock, for an answer.
+	silenceNs      = int64(2e9)
+	firstSilenceNs = int64(200e6)
+	knockNs        = int64(10e6)
 	// lockstepPatience is how many ticks in a row may wait in full for a robot.
 	lockstepPatience = 10
 	remoteHold       = int64(1e9)

@@ -78,6 +78,9 @@ type Loop struct {
 	envOpen   atomic.Bool
 	envWaits  atomic.Bool   // the Env's goroutine is in Reset
 	stops     atomic.Uint64 // emergency stops so far
+	silent    atomic.Bool   // the robot; knock looks for sport mode
+	knockNs   atomic.Int64  // frames may leave until then though it is silent
+	sportSeen atomic.Bool
 	// policyFailed: the policy gave no usable action.
 	policyFailed atomic.Bool
 
@@ -87,6 +90,7 @@ type Loop struct {
 	have       bool
 	states     uint64 // since armed
 	lastArrive int64
+	armedNs    int64
 	sample     estimate.Sample
 	mode       Mode
 	phase      Phase
@@ -203,6 +207,9 @@ func (l *Loop) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	if l.parts.SportOff != nil && !l.cfg.Lockstep { // there, time goes on by our frames alone
+		go l.knock(ctx)
+	}
 	done := ctx.Done()
 	deadline := l.clock.Now() + PeriodNs
 	for {
@@ -254,6 +261,11 @@ func (l *Loop) Tick(deadlineNs int64) (end bool) {
 	l.stats.Lateness.Add(late)
 
 	got := l.receive(now)
+	if l.sportSeen.Swap(false) && l.silent.Load() && !l.mode.torque() && l.mode != Idle {
+		l.judge.Raise(now, safety.Damp, safety.SportMode, -1)
+		l.setMode(now, Idle, PhaseNone)
+		l.silent.Store(false)
+	}
 	l.takeRequest(now)
 	l.takeTarget(now)
 	l.followCommand(now)
@@ -454,6 +466,41 @@ func (l *Loop) encodeDamping() {
 	l.haveFrame = false
 }
 
+// keepSilence says that no frame may leave, because the robot has been silent.
+func (l *Loop) keepSilence(now int64, torque bool) bool {
+	limit, heard := silenceNs, l.lastArrive
+	if l.states == 0 {
+		limit, heard = firstSilenceNs, l.armedNs
+	}
+	silent := l.parts.SportOff != nil && !l.cfg.Lockstep && !torque && now-heard > limit
+	l.silent.Store(silent)
+	return silent && now > l.knockNs.Load()
+}
+
+// knock looks for sport mode while the robot is silent, beside the loop: each
+// time that it is shown to be off a few frames may ask for an answer; when it is
+// on, the loop is disarmed.
+func (l *Loop) knock(ctx context.Context) {
+	every := time.NewTicker(300 * time.Millisecond)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+		case <-l.ended:
+			return
+		}
+		if !l.silent.Load() {
+			continue
+		}
+		switch err := l.parts.SportOff(ctx); {
+		case err == nil:
+			l.knockNs.Store(l.nowNs.Load() + knockNs)
+		case errors.Is(err, ErrSportOn):
+			l.sportSeen.Store(true)
+		}
+	}
+}
+
 // send makes the frame and hands it to the link.
 func (l *Loop) send(now, deadlineNs int64, hold bool) {
 	if l.mode == Idle {
@@ -461,6 +508,10 @@ func (l *Loop) send(now, deadlineNs int64, hold bool) {
 		return
 	}
 	torque := l.mode.torque()
+	if l.keepSilence(now, torque) {
+		l.haveFrame, l.sentNs = false, 0
+		return
+	}
 	switch {
 	case torque && hold && l.haveFrame:
 		// The state is too old to compute with: the last frame stays.

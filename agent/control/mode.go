@@ -1,6 +1,9 @@
 package control
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Mode is what the loop is doing; the design's table of modes says how each is
 // entered and left.
@@ -44,6 +47,9 @@ const (
 var phaseNames = [...]string{"", "fold", "rise", "ready", "hold", "blend", "walk", "stopping", "home", "lower"}
 
 func (p Phase) String() string { return phaseNames[p] }
+
+// ErrSportOn is what Parts.SportOff wraps when sport mode is on.
+var ErrSportOn = errors.New("sport mode is on")
 
 // Refusal says why a request changed nothing.
 type Refusal struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/link"
 	"github.com/openclaw-rl/openclaw/agent/link/linktest"
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 	"github.com/openclaw-rl/openclaw/agent/safety"
@@ -182,6 +183,59 @@ func TestPolicyAbsent(t *testing.T) {
 	r.refused(r.mode(Policy), PolicyAbsent)
 	r.drive(still)
 	r.must(r.mode(Policy))
+}
+
+// A robot that is silent may come back in its sport mode: frames stop until a
+// new look shows that it is off, and when it is on the agent is disarmed.
+func TestSilentRobot(t *testing.T) {
+	r := newRig(t, linktest.Config{}, func(c *Config, p *Parts) {
+		c.Lockstep = false
+		p.SportOff = func(context.Context) error { return nil }
+	})
+	udp, err := link.DialUDP(link.UDPConfig{Robot: r.robot.Addr(), VirtualTime: true})
+	r.must(err)
+	t.Cleanup(func() { udp.Close() })
+	r.l.parts.Link, r.udp = udp, udp
+	r.armed()
+	r.robot.Mute(true)
+	sentIn := func(ticks int) int {
+		before := r.l.stats.Sent
+		for range ticks {
+			r.tickQuick()
+		}
+		return int(r.l.stats.Sent - before)
+	}
+	if n := sentIn(995); n != 995 {
+		t.Fatalf("%d frames in the first two seconds of silence", n)
+	}
+	sentIn(10)
+	if n := sentIn(500); n != 0 || !r.l.silent.Load() {
+		t.Fatalf("%d frames to a robot that is silent", n)
+	}
+	r.l.knockNs.Store(r.clock.now + knockNs) // sport mode was looked for and is off
+	if n := sentIn(500); n < 4 || n > 6 {
+		t.Fatalf("%d frames knock", n)
+	}
+	r.robot.Mute(false)
+	r.l.knockNs.Store(r.clock.now + knockNs)
+	r.ticks(500)
+	if r.l.silent.Load() || r.l.mode != Listen {
+		t.Fatalf("silent %v, %v, after the robot answered", r.l.silent.Load(), r.l.mode)
+	}
+	r.robot.Mute(true)
+	sentIn(1100)
+	r.l.sportSeen.Store(true)
+	if n := sentIn(500); n != 0 {
+		t.Fatalf("%d frames to a robot in sport mode", n)
+	}
+	r.in(Idle, PhaseNone)
+	if v := r.l.judge.Verdict(); v.Fault != safety.SportMode {
+		t.Fatal(v.Fault)
+	}
+	r.robot.Mute(false)
+	r.must(r.ask(r.l.Arm))
+	r.ticks(20)
+	r.in(Listen, PhaseNone)
 }
 
 // With a link that does not send, nobody stands up.

@@ -165,7 +165,7 @@ func (l *Loop) apply(now int64, r *request) Reason {
 			return StoppedMeanwhile
 		}
 		l.judge.Clear() // arming is a person's act
-		l.states = 0
+		l.states, l.armedNs = 0, now
 		l.setMode(now, Listen, PhaseNone)
 	case wantDamp:
 		if l.mode == Idle {

@@ -39,6 +39,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil // of no type; the route says what it means
 	}
+	tooLarge := &apiError{status: http.StatusRequestEntityTooLarge, Code: "too_large",
+		Text: fmt.Sprintf("the body is over %d bytes", bodyLimit)}
+	if r.ContentLength > bodyLimit {
+		return nil, tooLarge // without waiting for it
+	}
 	for _, v := range append([]string{r.Header.Get("Content-Type")}, r.Header.Values("Content-Type")...) {
 		if kind, param, err := mime.ParseMediaType(v); err != nil || kind != "application/json" ||
 			(param["charset"] != "" && !strings.EqualFold(param["charset"], "utf-8")) {
@@ -54,11 +59,10 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		w = inner.Unwrap() // net/http's own: told of the limit, it lets the client read the reply before it hangs up
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
-	var tooLarge *http.MaxBytesError
+	var over *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		return nil, &apiError{status: http.StatusRequestEntityTooLarge, Code: "too_large",
-			Text: fmt.Sprintf("the body is over %d bytes", bodyLimit)}
+	case errors.As(err, &over):
+		return nil, tooLarge
 	case err != nil:
 		w.Header().Set("Connection", "close")
 		return nil, badRequest("", "the body did not arrive whole: "+err.Error())

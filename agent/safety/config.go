@@ -41,7 +41,7 @@ type Config struct {
 	ModeSamples    int     `yaml:"mode_samples" doc:"states in a row with a motor out of servo mode that damp"`
 	SenderTorqueNm float64 `yaml:"sender_torque_nm" doc:"torque estimate further than this from what our last 5 frames ask for counts as disagreeing, N*m"`
 	SenderJoints   int     `yaml:"sender_joints" doc:"joints that must disagree at once"`
-	SenderSamples  int     `yaml:"sender_samples" doc:"states in a row with disagreement that damp"`
+	SenderSamples  int     `yaml:"sender_samples" doc:"states in a row with disagreement that damp; four in agreement undo one"`
 	CommandRampMs  float64 `yaml:"command_ramp_ms" doc:"age of a velocity command from which it ramps down, ms"`
 	CommandZeroMs  float64 `yaml:"command_zero_ms" doc:"age of a velocity command at which it is zero, ms"`
 	CommandStandS  float64 `yaml:"command_stand_s" doc:"without a command for this long it stands, s"`

@@ -57,7 +57,8 @@ const (
 	OperatorCut       Fault = 26
 	LinkLost          Fault = 27
 	RobotRestarted    Fault = 28
-	faultCount              = 29
+	SportMode         Fault = 29
+	faultCount              = 30
 )
 
 // Info describes a fault for people.
@@ -154,7 +155,7 @@ var Faults = [faultCount]Info{
 		"A motor no longer reports the mode that it was told.",
 		"Restart the robot; check that motor's cable."},
 	{AnotherSender, "another_sender", "Somebody else commands the motors",
-		"torque estimate off from our last 5 frames on 3 joints, 20 states in a row: damp",
+		"torque estimate off from our last 5 frames on 3 joints, in 20 states in a row or in more than one of five for longer: damp",
 		"The motors do not do what our frames say: another program sends to the robot, or sport mode is back.",
 		"Stop the other program; see the doctor's list of senders."},
 	{CommandStale, "command_stale", "Nobody steers",
@@ -185,6 +186,10 @@ var Faults = [faultCount]Info{
 		"its clock goes back by a second or more: damp",
 		"The robot's main board was restarted while it was driven.",
 		"Look at the battery and at what made it restart; then damp and stand again."},
+	{SportMode, "sport_mode", "The robot came back in sport mode",
+		"nothing is sent any more; a person arms anew",
+		"The robot was silent, and now its own high-level service answers: it stands, or is about to, and would fall limp at our frames.",
+		"Leave sport mode with the hand remote (L2+A, L2+A, L2+B, then L1+L2+START), then arm."},
 }
 
 func (f Fault) String() string {

@@ -30,6 +30,12 @@ const (
 	// restartMs is how far back the robot's clock must go to be a new start, and
 	// not a state overtaken on its way.
 	restartMs = 1000
+	// senderDelay is how long a state may be on its way for its torques to be
+	// compared: beyond, we know too badly which frames it answers, and the age
+	// itself is judged.
+	senderDelay = 10 * msNs
+	// senderLeak states in agreement undo one that disagrees with our frames.
+	senderLeak = 4
 	// answered is how many frames the motors may be answering in one state, the
 	// newest being the last one sent before it was sensed; sentFrames are kept,
 	// a quarter of a second, for states that were long on their way.
@@ -387,7 +393,7 @@ func (j *Judge) charge(now int64, s *wire.LowState) {
 // had when the state was sensed ask for, at the measured angles and speeds.
 func (j *Judge) sender(now int64, s *wire.LowState) {
 	oldest, ok := j.inForce(j.sensedNs)
-	if !j.torque || !ok || j.sensedNs-j.sinceNs < settleNs {
+	if !j.torque || !ok || j.sensedNs-j.sinceNs < settleNs || now-j.sensedNs > senderDelay {
 		j.senderRun = 0
 		return
 	}
@@ -408,8 +414,14 @@ func (j *Judge) sender(now int64, s *wire.LowState) {
 			off++
 		}
 	}
-	j.senderRun = run(j.senderRun, off >= j.cfg.SenderJoints, j.cfg.SenderSamples)
-	if j.senderRun >= j.cfg.SenderSamples {
+	// Frames of two senders alternate, so states that answer ours only slow the
+	// count: it fills when more than one state in five disagrees.
+	if off >= j.cfg.SenderJoints {
+		j.senderRun += senderLeak
+	} else {
+		j.senderRun = max(j.senderRun-1, 0)
+	}
+	if j.senderRun >= senderLeak*j.cfg.SenderSamples {
 		j.act(now, Damp, AnotherSender, -1)
 	}
 }

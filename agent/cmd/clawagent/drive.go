@@ -62,6 +62,9 @@ however it ends. The robot must be in mode policy.`,
 			return err
 		},
 	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return cli.Usagef("%w (negative numbers stand behind --, as in clawagent drive -- -0.5 0 0)", err)
+	})
 	f := cmd.Flags()
 	f.StringVar(&addr, "http", defaultConfig().HTTP, "address of the agent's HTTP server")
 	f.Float64Var(&seconds, "seconds", 1, "how long, s")
@@ -69,7 +72,8 @@ however it ends. The robot must be in mode policy.`,
 	return cmd
 }
 
-// drive20Hz sends v until d is over or ctx ends; the first refusal ends it.
+// drive20Hz sends v until d is over or ctx ends; the first refusal ends it, but
+// for commands that came too late.
 func drive20Hz(ctx context.Context, base string, v [3]float64, d time.Duration) (sent int, err error) {
 	client := &http.Client{Timeout: 2 * time.Second}
 	// The robot's clock is at least what it said when we have the answer, so a
@@ -89,10 +93,12 @@ func drive20Hz(ctx context.Context, base string, v [3]float64, d time.Duration) 
 		switch err := call(ctx, client, http.MethodPost, base+"/api/v1/command", body, nil); {
 		case ctx.Err() != nil:
 			return sent, nil // Ctrl-C: the last command runs out by itself
+		case errors.Is(err, errExpired): // a hiccup here; the next one is on time
 		case err != nil:
 			return sent, err
+		default:
+			sent++
 		}
-		sent++
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -101,6 +107,9 @@ func drive20Hz(ctx context.Context, base string, v [3]float64, d time.Duration) 
 	}
 	return sent, nil
 }
+
+// errExpired is an agent's answer to a command that came too late.
+var errExpired = errors.New("the command came too late")
 
 // call makes one request; an answer that is not 200 becomes the sentence in it.
 func call(ctx context.Context, c *http.Client, method, url string, body, out any) error {
@@ -129,8 +138,13 @@ func call(ctx context.Context, c *http.Client, method, url string, body, out any
 	if resp.StatusCode != http.StatusOK {
 		var e struct {
 			Error string `json:"error"`
+			Code  string `json:"code"`
 		}
-		if json.Unmarshal(b, &e) == nil && e.Error != "" {
+		switch {
+		case json.Unmarshal(b, &e) != nil:
+		case e.Code == "expired":
+			return errExpired
+		case e.Error != "":
 			return errors.New(strings.TrimPrefix(e.Error, "control: "))
 		}
 		return fmt.Errorf("%s %s: %s", method, url, resp.Status)

@@ -28,8 +28,8 @@ import (
 )
 
 // heapBytes is where the garbage collector begins to work; below it stays out
-// of the loop's way. The agent holds about 10 MB.
-const heapBytes = 40 << 20
+// of the loop's way. The agent holds about 3 MB; this much more is what HTTP may fill.
+const heapBytes = 18 << 20
 
 func newRun(loader *cli.Loader[config]) *cobra.Command {
 	var now atStart
@@ -373,7 +373,7 @@ func sportOff(ctx context.Context, cfg *config, sportIsOff bool, log *slog.Logge
 	case err != nil:
 		return fmt.Errorf("sport mode could not be looked for: %w", err)
 	case r.Result == link.SportOn:
-		return fmt.Errorf("sport mode is on (mode %d): it would fall limp at the first frame. %s", r.Mode, link.LowLevelHelp)
+		return fmt.Errorf("%w (mode %d): it would fall limp at the first frame. %s", control.ErrSportOn, r.Mode, link.LowLevelHelp)
 	case r.Result == link.SportUnclear:
 		return fmt.Errorf("something answers at %s, but not as a Go1 does: %s", cfg.high(), r.LastReject)
 	}
@@ -385,6 +385,5 @@ func sportOff(ctx context.Context, cfg *config, sportIsOff bool, log *slog.Logge
 		log.Warn("the high-level service does not answer, which does not show that sport mode is off; armed on a person's word", "high", cfg.high().String())
 		return nil
 	}
-	log.Info("sport mode is off", "high", cfg.high().String(), "how", r.Result.String())
 	return nil
 }
