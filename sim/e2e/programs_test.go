@@ -206,7 +206,11 @@ func start(t *testing.T, s setup) *pair {
 		args = append(args, "--lockstep", "--set", "control.lockstep_wait_ms=60000")
 	}
 	p.agent = launch(t, "clawagent", append(args, s.agent...)...)
-	p.http = "http://" + p.agent.ready["http"].(string) + "/api/v1/"
+	http, ok := p.agent.ready["http"].(string)
+	if !ok {
+		t.Fatalf("the agent did not start: %v", p.agent.ready)
+	}
+	p.http = "http://" + http + "/api/v1/"
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("seed %d; then POST /api/v1/mode stand and, when the phase is ready, policy (see pair.walk). The robot's log ends with\n%s",
