@@ -99,9 +99,11 @@ func TestPolicyStalls(t *testing.T) {
 	}
 }
 
-// An action that is no number is refused and damped, at the next tick.
+// An action that is no number is refused and damped, at the next tick; one from
+// before the robot was given to the policy is forgotten.
 func TestPolicyFails(t *testing.T) {
 	r := newRig(t, linktest.Config{})
+	r.l.PolicyFailed()
 	r.walking(still)
 	r.l.PolicyFailed()
 	r.tick()

@@ -25,6 +25,7 @@ func (l *Loop) setMode(now int64, m Mode, p Phase) {
 	if m == Policy && !was {
 		l.episode++
 		l.policyTick = 0
+		l.policyFailed.Store(false) // what went wrong before is not this episode's
 		l.policyTarget, l.policyOutNs, l.sensedNs = l.target, now, l.judge.SensedNs()
 		l.enteredNs, l.commandNs, l.followed = now, now, [3]float32{}
 	}
