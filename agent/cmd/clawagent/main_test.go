@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"sync"
 	"testing"
 	"time"
@@ -310,12 +311,18 @@ func udpSocket(t testing.TB, at netip.AddrPort) *net.UDPConn {
 
 func addrOf(c *net.UDPConn) netip.AddrPort { return c.LocalAddr().(*net.UDPAddr).AddrPort() }
 
+// handedOut counts the ports of closedPort from a start of this process's own.
+var handedOut atomic.Uint32
+
+func init() { handedOut.Store(rand.Uint32N(4950)) }
+
 // closedPort is an address of this machine where nothing listens, nor 75 above, where the agent looks for sport mode. It lies
-// below the ports that the kernel hands out, so that no socket of another test lands there.
+// below the ports that the kernel hands out, so that no socket of another test lands there, and no other call gets either.
 func closedPort(t testing.TB) netip.AddrPort {
 	t.Helper()
 	for range 100 {
-		port := 20000 + uint16(rand.IntN(10000))
+		i := uint16(handedOut.Add(1) % 4950)
+		port := 20000 + i/75*150 + i%75 // of 150 ports the lower half, 75 above the upper one
 		if free(t, port) && free(t, port+75) {
 			return netip.AddrPortFrom(localhost, port)
 		}
