@@ -17,8 +17,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -333,6 +334,9 @@ func closedPort(t testing.TB) netip.AddrPort {
 
 func free(t testing.TB, port uint16) bool {
 	t.Helper()
+	// No program is started meanwhile: between fork and exec it would hold the socket, and with it the port.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
