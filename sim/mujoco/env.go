@@ -32,6 +32,7 @@ type Env struct {
 	actions   *go1.ActionMap
 	observers []*go1.Observer
 	falls     task.Falls
+	reward    task.Reward
 	start     Start
 
 	substeps     int     // physics steps of one Step
@@ -70,7 +71,7 @@ func NewEnv(cfg EnvConfig) (*Env, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	e := &Env{spec: *cfg.Spec, model: cfg.Model, falls: cfg.Falls, start: cfg.Start,
+	e := &Env{spec: *cfg.Spec, model: cfg.Model, falls: cfg.Falls, reward: task.DefaultReward(), start: cfg.Start,
 		period: float64(cfg.Spec.PolicyPeriodNs) / 1e9}
 	if err := e.build(&cfg); err != nil {
 		_ = e.Close()
@@ -169,7 +170,7 @@ func (e *Env) Reset(ctx context.Context, rows []int, out *rollout.Step) error {
 		clear(out.Executed[row*go1.Joints : (row+1)*go1.Joints])
 		out.Reward[row], out.Terminated[row], out.TimedOut[row] = 0, false, false
 		m := e.moment(row)
-		task.Track(&m, &e.rows[row].command.Now, out.Metrics[row*k:(row+1)*k])
+		task.Measure(&m, out.Metrics[row*k:(row+1)*k])
 	}
 	e.show(out)
 	return nil
@@ -244,7 +245,8 @@ func (e *Env) judge(row int, out *rollout.Step) error {
 		out.Reward[row] = 0
 	} else {
 		fell = e.falls.Fell(&m)
-		out.Reward[row] = task.Track(&m, &r.command.Now, metrics)
+		task.Measure(&m, metrics)
+		out.Reward[row] = e.reward.Score(&m, fell, e.period, metrics[task.Rewards:])
 	}
 	copy(out.Executed[row*go1.Joints:(row+1)*go1.Joints], r.sent[:])
 	out.Terminated[row] = fell
@@ -300,8 +302,18 @@ func (e *Env) begin(row int) error {
 
 // moment is what judging needs of a row's physics.
 func (e *Env) moment(row int) task.Moment {
-	s := &e.batch.States()[row]
-	return task.Moment{Velocity: s.LinVelIMU, YawRate: s.AngVelBody[2], Height: s.Pos[2], GravityZ: s.Gravity[2], Knees: s.KneeHeight}
+	r, s := &e.rows[row], &e.batch.States()[row]
+	m := task.Moment{LinVel: s.LinVelBody, LinVelIMU: s.LinVelIMU, AngVel: s.AngVelBody, Gravity: s.Gravity, Height: s.Pos[2], Knees: s.KneeHeight,
+		Q: s.Q, Tau2: s.Tau2, Power: s.Power, Contact: s.Contacts, Action: r.last, Last: r.last, Last2: r.last,
+		Command: r.command.Now, Phase: r.clock.Phase, ClockOn: r.clock.On}
+	for i := range go1.Joints {
+		m.Home[i] = float64(e.actions.Home[i])
+	}
+	for i := range go1.Legs {
+		m.FootHeight[i] = s.FootPos[i][2] - go1.FootRadius
+		m.FootVel2[i] = s.FootVel[i][0]*s.FootVel[i][0] + s.FootVel[i][1]*s.FootVel[i][1]
+	}
+	return m
 }
 
 // observe takes one frame of a row into every group.

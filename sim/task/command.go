@@ -1,34 +1,17 @@
 package task
 
-import (
-	"fmt"
-	"math/rand/v2"
-)
-
-// Purposes of random streams: each use draws from its own, so that one more
-// draw in one place does not change the others.
-const (
-	StreamStart   = iota // how an episode begins
-	StreamCommand        // velocity commands
-	StreamFault          // noise and losses of a fault
-	StreamPolicy         // random actions
-)
-
-// Stream gives row's random numbers for one purpose. They depend on the
-// arguments alone.
-func Stream(seed uint64, row int, purpose uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed*0x9E3779B97F4A7C15+purpose, uint64(row)))
-}
+import "fmt"
 
 // Commands says which velocity commands rows get: vx, vy (m/s) and wz (rad/s) in
 // the body's frame, each uniform in Min..Max.
 type Commands struct {
-	Min, Max [3]float32
+	Min [3]float32 `json:"min"`
+	Max [3]float32 `json:"max"`
 	// EverySeconds is the range from which the life of a command is drawn; 0, 0:
 	// a command lasts as long as its episode.
-	EverySeconds [2]float64
+	EverySeconds [2]float64 `json:"every_seconds"`
 	// ZeroShare of the commands, 0..1, are 0, 0, 0.
-	ZeroShare float64
+	ZeroShare float64 `json:"zero_share"`
 }
 
 // Fixed is the same command at all times.
@@ -57,17 +40,20 @@ func (c *Commands) Check() error {
 	return nil
 }
 
-// Commander gives one row its commands.
+// Commander gives one row its commands. It may be copied, and saved and restored by
+// AppendState and RestoreState.
 type Commander struct {
-	Now    [3]float32 // the command in force
-	cfg    Commands
-	stream *rand.Rand
-	left   float64 // s until the next one
+	Now [3]float32 // the command in force
+	Age float64    // s that it has been
+
+	cfg  Commands
+	rand Rand
+	left float64 // s until the next one
 }
 
 // NewCommander makes row's; Reset draws the first command.
 func NewCommander(cfg Commands, seed uint64, row int) Commander {
-	return Commander{cfg: cfg, stream: Stream(seed, row, StreamCommand)}
+	return Commander{cfg: cfg, rand: NewRand(seed, row, StreamCommand)}
 }
 
 // Reset begins an episode with a new command.
@@ -75,6 +61,7 @@ func (c *Commander) Reset() { c.draw() }
 
 // Advance lets dt seconds pass.
 func (c *Commander) Advance(dt float64) {
+	c.Age += dt
 	if c.cfg.EverySeconds == [2]float64{} {
 		return
 	}
@@ -85,14 +72,14 @@ func (c *Commander) Advance(dt float64) {
 }
 
 func (c *Commander) draw() {
-	zero := c.stream.Float64() < c.cfg.ZeroShare
+	zero := c.rand.Float64() < c.cfg.ZeroShare
 	for i := range c.Now {
-		u := float32(c.stream.Float64())
+		u := float32(c.rand.Float64())
 		c.Now[i] = c.cfg.Min[i] + u*(c.cfg.Max[i]-c.cfg.Min[i])
 	}
 	if zero {
 		c.Now = [3]float32{}
 	}
-	lo, hi := c.cfg.EverySeconds[0], c.cfg.EverySeconds[1]
-	c.left = lo + c.stream.Float64()*(hi-lo)
+	c.left = c.rand.Uniform(c.cfg.EverySeconds[0], c.cfg.EverySeconds[1])
+	c.Age = 0
 }

@@ -3,7 +3,6 @@ package task
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
@@ -138,12 +137,12 @@ func (f *Fault) Check() error {
 // Row is a Fault at work on one row. After NewRow it does not allocate.
 type Row struct {
 	fault    Fault
-	stream   *rand.Rand
+	rand     Rand
 	home     [go1.Joints]float32 // the contract's, rad, SDK order
 	mirrored [go1.Joints]int     // policy index of the same joint on the other side
 
 	readings [MaxDelay + 1]go1.Reading // the past, newest first
-	sensed   int                       // readings since Reset
+	sensed   int                       // past readings since Reset, at most ObsDelay
 	targets  [MaxDelay + 1][go1.Joints]float32
 	held     [go1.Joints]float32 // what the motors hold
 }
@@ -157,7 +156,7 @@ func NewRow(f Fault, spec *rollout.Spec, seed uint64, row int) (*Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Row{fault: f, stream: Stream(seed, row, StreamFault)}
+	r := &Row{fault: f, rand: NewRand(seed, row, StreamFault)}
 	var policy [go1.Joints]int // policy index of each SDK joint
 	for i, m := range motor {
 		policy[m] = i
@@ -209,7 +208,7 @@ func (w *Row) Sense(r *go1.Reading) {
 	}
 	if f.LinVelNoise > 0 {
 		for i := range r.LinVel {
-			r.LinVel[i] += float32(f.LinVelNoise * w.stream.NormFloat64())
+			r.LinVel[i] += float32(f.LinVelNoise * w.rand.Norm())
 		}
 	}
 	if f.GyroDegrees {
@@ -225,8 +224,8 @@ func (w *Row) Sense(r *go1.Reading) {
 	if f.ObsDelay > 0 {
 		copy(w.readings[1:f.ObsDelay+1], w.readings[:f.ObsDelay])
 		w.readings[0] = *r
-		*r = w.readings[min(w.sensed, f.ObsDelay)]
-		w.sensed++
+		*r = w.readings[w.sensed]
+		w.sensed = min(w.sensed+1, f.ObsDelay)
 	}
 }
 
@@ -244,7 +243,7 @@ func (w *Row) Execute(target *[go1.Joints]float32) {
 		w.targets[0] = *target
 		*target = w.targets[f.TargetDelay]
 	}
-	if f.TargetLoss > 0 && w.stream.Float64() < f.TargetLoss {
+	if f.TargetLoss > 0 && w.rand.Float64() < f.TargetLoss {
 		*target = w.held
 	}
 	w.held = *target

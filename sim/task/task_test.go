@@ -122,7 +122,7 @@ func TestCommandsRefuse(t *testing.T) {
 }
 
 func TestFalls(t *testing.T) {
-	standing := Moment{Height: 0.28, GravityZ: -1, Knees: [4]float64{0.13, 0.13, 0.13, 0.13}}
+	standing := Moment{Height: 0.28, Gravity: [3]float64{0, 0, -1}, Knees: [4]float64{0.13, 0.13, 0.13, 0.13}}
 	f := DefaultFalls()
 	for _, c := range []struct {
 		name string
@@ -132,10 +132,10 @@ func TestFalls(t *testing.T) {
 		{"standing", false, func(*Moment) {}},
 		{"crouching", false, func(m *Moment) { m.Height = 0.151 }},
 		{"too low", true, func(m *Moment) { m.Height = 0.149 }},
-		{"tilted by 59 degrees", false, func(m *Moment) { m.GravityZ = -math.Cos(59 * math.Pi / 180) }},
-		{"tilted by 61 degrees", true, func(m *Moment) { m.GravityZ = -math.Cos(61 * math.Pi / 180) }},
-		{"on its back", true, func(m *Moment) { m.GravityZ = 1 }},
-		{"gravity a little longer than 1", false, func(m *Moment) { m.GravityZ = -1.0000001 }},
+		{"tilted by 59 degrees", false, func(m *Moment) { m.Gravity[2] = -math.Cos(59 * math.Pi / 180) }},
+		{"tilted by 61 degrees", true, func(m *Moment) { m.Gravity[2] = -math.Cos(61 * math.Pi / 180) }},
+		{"on its back", true, func(m *Moment) { m.Gravity[2] = 1 }},
+		{"gravity a little longer than 1", false, func(m *Moment) { m.Gravity[2] = -1.0000001 }},
 		{"a knee low", false, func(m *Moment) { m.Knees[2] = 0.021 }},
 		{"a knee on the floor", true, func(m *Moment) { m.Knees[3] = 0.019 }},
 	} {
@@ -153,33 +153,6 @@ func TestFalls(t *testing.T) {
 	} {
 		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
-		}
-	}
-}
-
-func TestTrack(t *testing.T) {
-	names := MetricNames()
-	if len(names) != metrics {
-		t.Fatalf("%d names for %d metrics", len(names), metrics)
-	}
-	out := make([]float32, metrics)
-	m := Moment{Velocity: [3]float64{1.3, -0.4, 9}, YawRate: 0.5, Height: 0.28}
-	reward := Track(&m, &[3]float32{1, 0, 1}, out)
-	for at, want := range map[int]float64{Vx: 1.3, Vy: -0.4, Wz: 0.5, VelErr: 0.5, YawErr: 0.5, Height: 0.28, Bad: 0} {
-		if math.Abs(float64(out[at])-want) > 1e-6 {
-			t.Errorf("%s is %v, want %v", names[at], out[at], want)
-		}
-	}
-	if want := math.Exp(-1); math.Abs(float64(reward)-want) > 1e-6 {
-		t.Errorf("reward %v, want exp(-0.25/0.25)", reward)
-	}
-	if r := Track(&m, &[3]float32{1.3, -0.4, 0}, out); math.Abs(float64(r)-1) > 1e-6 {
-		t.Errorf("perfect tracking earns %v", r)
-	}
-	Masked(out)
-	for i, x := range out {
-		if want := float32(0); i == Bad && x != 1 || i != Bad && x != want {
-			t.Errorf("masked: %s is %v", names[i], x)
 		}
 	}
 }
