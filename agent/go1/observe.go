@@ -1,6 +1,7 @@
 package go1
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -78,9 +79,11 @@ func TermByName(name string) *Term {
 	return nil
 }
 
-// Extra computes terms that only a simulator knows, for one row: it fills out
-// with the term's Size numbers. It is asked for names that TermByName lacks.
-type Extra func(term string, row int, out []float32)
+// Extra knows terms that only a simulator can give. It is asked once, when an
+// Observer is made, for each name that TermByName lacks, and answers with the
+// term's size and a function that fills out with a row's numbers; nil if it does
+// not know the name either.
+type Extra func(term string) (size int, fill func(row int, out []float32))
 
 // Observer turns Readings into one group's observation: scale, clip, history and
 // layout as the Spec says. It keeps the history of its rows. After New it does
@@ -90,17 +93,17 @@ type Observer struct {
 	motor  [Joints]int // SDK index of each policy joint
 	home   [Joints]float32
 	terms  []obsTerm
-	extra  Extra
 	dim    int // one row of observation
 	frame  int // one frame of all terms
 	maxLen int // frames kept
 	hist   []float32
-	filled []int // frames since reset, per row
+	filled []int32 // frames since reset, per row, at most maxLen
 }
 
 type obsTerm struct {
 	rollout.Term
-	fill   func(o *Observer, r *Reading, out []float32)
+	fill   func(o *Observer, r *Reading, out []float32) // nil: extra
+	extra  func(row int, out []float32)
 	at     int // offset in a frame
 	out    int // offset in the observation (ByTerm)
 	newest bool
@@ -114,7 +117,7 @@ func NewObserver(spec *rollout.Spec, group string, rows int, extra Extra) (*Obse
 	if g == nil {
 		return nil, fmt.Errorf("go1: group %s: not in the spec", group)
 	}
-	o := &Observer{group: *g, extra: extra, dim: g.Size(), filled: make([]int, rows)}
+	o := &Observer{group: *g, dim: g.Size(), filled: make([]int32, rows)}
 	motor, err := MotorOrder(spec.Joints)
 	if err != nil {
 		return nil, err
@@ -124,13 +127,17 @@ func NewObserver(spec *rollout.Spec, group string, rows int, extra Extra) (*Obse
 	at := 0
 	for _, t := range g.Terms {
 		ot := obsTerm{Term: t, at: o.frame, out: at, newest: t.Order == rollout.NewestFirst, zero: t.Fill == rollout.FillZero}
+		size := 0
 		if def := TermByName(t.Name); def != nil {
-			if def.Size != t.Size {
-				return nil, fmt.Errorf("go1: group %s, term %s: size %d, want %d", group, t.Name, t.Size, def.Size)
-			}
-			ot.fill = def.fill
-		} else if extra == nil {
+			size, ot.fill = def.Size, def.fill
+		} else if extra != nil {
+			size, ot.extra = extra(t.Name)
+		}
+		switch {
+		case ot.fill == nil && ot.extra == nil:
 			return nil, fmt.Errorf("go1: group %s, term %s: not known", group, t.Name)
+		case size != t.Size:
+			return nil, fmt.Errorf("go1: group %s, term %s: size %d, want %d", group, t.Name, t.Size, size)
 		}
 		o.terms = append(o.terms, ot)
 		o.frame += t.Size
@@ -150,7 +157,7 @@ func (o *Observer) Reset(row int) { o.filled[row] = 0 }
 // Observe takes one frame of row into its history and writes its observation,
 // Dim numbers, into out.
 func (o *Observer) Observe(row int, r *Reading, out []float32) {
-	h := o.hist[row*o.maxLen*o.frame : (row+1)*o.maxLen*o.frame]
+	h := o.history(row)
 	if o.maxLen > 1 {
 		copy(h[o.frame:], h[:(o.maxLen-1)*o.frame]) // frame 0 is the newest
 	}
@@ -161,7 +168,7 @@ func (o *Observer) Observe(row int, r *Reading, out []float32) {
 		if t.fill != nil {
 			t.fill(o, r, v)
 		} else {
-			o.extra(t.Name, row, v)
+			t.extra(row, v)
 		}
 		for k := range v {
 			v[k] *= t.Scale
@@ -183,8 +190,44 @@ func (o *Observer) Observe(row int, r *Reading, out []float32) {
 			}
 		}
 	}
-	o.filled[row]++
+	o.filled[row] = min(o.filled[row]+1, int32(o.maxLen))
 	o.write(h, out)
+}
+
+// Show writes row's observation, Dim numbers, as its last Observe did.
+func (o *Observer) Show(row int, out []float32) { o.write(o.history(row), out) }
+
+func (o *Observer) history(row int) []float32 {
+	n := o.maxLen * o.frame
+	return o.hist[row*n : (row+1)*n]
+}
+
+// AppendState appends row's history, little endian.
+func (o *Observer) AppendState(row int, b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(o.filled[row]))
+	for _, x := range o.history(row) {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
+}
+
+// RestoreState takes a history that AppendState of the same contract wrote from
+// the front of b. Bytes that cannot be one are refused and change nothing.
+func (o *Observer) RestoreState(row int, b []byte) (rest []byte, err error) {
+	h := o.history(row)
+	size := 4 + 4*len(h)
+	if len(b) < size {
+		return b, fmt.Errorf("go1: group %s: history of %d bytes, want %d", o.group.Name, len(b), size)
+	}
+	filled := binary.LittleEndian.Uint32(b)
+	if filled > uint32(o.maxLen) {
+		return b, fmt.Errorf("go1: group %s: history of %d frames, want at most %d", o.group.Name, filled, o.maxLen)
+	}
+	o.filled[row] = int32(filled)
+	for i := range h {
+		h[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4+4*i:]))
+	}
+	return b[size:], nil
 }
 
 // write lays the history out as the group asks.

@@ -221,24 +221,89 @@ func TestRowsAndReset(t *testing.T) {
 	}
 }
 
-// A simulator's privileged terms are asked for by name and row.
+// A simulator's privileged terms: asked for by name once, then filled by row.
 func TestExtraTerms(t *testing.T) {
 	s := spec(JointNames[:], rollout.ByTerm, term("command", 1, 1))
 	s.Groups = append(s.Groups, rollout.Group{Name: "critic", Layout: rollout.ByTerm,
 		Terms: []rollout.Term{{Name: "friction", Size: 2, Scale: 2, History: 2}}})
-	o, err := NewObserver(s, "critic", 3, func(term string, row int, out []float32) {
-		if term != "friction" {
-			t.Errorf("asked for %s", term)
+	asked := 0
+	extra := func(term string) (int, func(row int, out []float32)) {
+		if asked++; term != "friction" {
+			return 0, nil
 		}
-		out[0], out[1] = float32(row), 0.5
-	})
+		return 2, func(row int, out []float32) { out[0], out[1] = float32(row), 0.5 }
+	}
+	o, err := NewObserver(s, "critic", 3, extra)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := make([]float32, o.Dim())
 	o.Observe(2, &Reading{}, out)
-	if !slices.Equal(out, []float32{4, 1, 4, 1}) {
-		t.Errorf("got %v", out)
+	o.Observe(2, &Reading{}, out)
+	if !slices.Equal(out, []float32{4, 1, 4, 1}) || asked != 1 {
+		t.Errorf("got %v, asked %d times", out, asked)
+	}
+	for says, change := range map[string]func(*rollout.Term){
+		"term wind: not known":          func(t *rollout.Term) { t.Name = "wind" },
+		"term friction: size 3, want 2": func(t *rollout.Term) { t.Size = 3 },
+	} {
+		change(&s.Groups[1].Terms[0])
+		if _, err := NewObserver(s, "critic", 3, extra); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("error %v, want %q", err, says)
+		}
+		s.Groups[1].Terms[0] = rollout.Term{Name: "friction", Size: 2, Scale: 2, History: 2}
+	}
+}
+
+// An Observer that takes over a row's history goes on as the first would have, also before history
+// is full, and shows what was last seen.
+func TestObserverState(t *testing.T) {
+	s := spec(JointNames[:], rollout.ByTerm, term("command", 1, 3), term("clock", 1, 2))
+	open := func() *Observer {
+		o, err := NewObserver(s, "policy", 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	seen := func(step int) *Reading {
+		return &Reading{Command: [3]float32{float32(step), 0.5, -float32(step)}, Phase: 0.1 * float32(step), ClockOn: true}
+	}
+	for frames := range 6 {
+		a, b := open(), open()
+		outA, outB := make([]float32, a.Dim()), make([]float32, b.Dim())
+		for step := range frames {
+			a.Observe(1, seen(step), outA)
+		}
+		state := append(a.AppendState(1, nil), "rest"...)
+		rest, err := b.RestoreState(1, state)
+		if err != nil || string(rest) != "rest" {
+			t.Fatalf("%d frames: %q, %v", frames, rest, err)
+		}
+		if b.Show(1, outB); frames > 0 && !slices.Equal(outA, outB) {
+			t.Errorf("%d frames: shows %v, want %v", frames, outB, outA)
+		}
+		for step := frames; step < frames+4; step++ {
+			a.Observe(1, seen(step), outA)
+			b.Observe(1, seen(step), outB)
+			if !slices.Equal(outA, outB) {
+				t.Errorf("%d frames and %d more: %v, want %v", frames, step-frames+1, outB, outA)
+			}
+		}
+		for says, bad := range map[string][]byte{
+			"want 64":        state[:63],
+			"at most 3":      append([]byte{4}, state[1:]...),
+			"of 0 bytes":     nil,
+			"4294967295 fra": append([]byte{255, 255, 255, 255}, state[4:]...),
+		} {
+			was := b.AppendState(1, nil)
+			if _, err := b.RestoreState(1, bad); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("error %v, want %q", err, says)
+			}
+			if !slices.Equal(was, b.AppendState(1, nil)) {
+				t.Errorf("refused bytes (%s) changed the history", says)
+			}
+		}
 	}
 }
 

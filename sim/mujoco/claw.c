@@ -110,10 +110,71 @@ static int find_parts(const mjModel *m, claw_ids *ids, char *text) {
 
 typedef struct {
   const char *xml;
+  const claw_physics *physics;
   mjSpec *spec;
   claw_model *cm;
   char *text;
 } load_args;
+
+static int ends_with(const char *name, const char *end) {
+  size_t n = strlen(name), k = strlen(end);
+  return n >= k && strcmp(name + n - k, end) == 0;
+}
+
+// feet_only deletes every shape but the floor and the feet, and lets each foot meet the floor in a
+// pair of its own, which needs no broad phase. A pair holds the numbers that the floor's priority
+// would have given it.
+static void feet_only(mjSpec *spec) {
+  mjsGeom *floor = NULL;
+  for (mjsElement *e = mjs_firstElement(spec, mjOBJ_GEOM), *next; e != NULL; e = next) {
+    next = mjs_nextElement(spec, e);
+    const char *name = mjs_getString(mjs_getName(e));
+    if (strcmp(name, "floor") == 0) {
+      floor = mjs_asGeom(e);
+      floor->contype = floor->conaffinity = 0;
+    } else if (!ends_with(name, "_foot")) {
+      mjs_delete(spec, e);
+    }
+  }
+  for (mjsElement *e = mjs_firstElement(spec, mjOBJ_LIGHT), *next; e != NULL; e = next) {
+    next = mjs_nextElement(spec, e);
+    mjs_delete(spec, e);
+  }
+  if (floor == NULL) {
+    return;  // find_parts says so
+  }
+  for (mjsElement *e = mjs_firstElement(spec, mjOBJ_GEOM); e != NULL; e = mjs_nextElement(spec, e)) {
+    mjsGeom *foot = mjs_asGeom(e);
+    if (foot == floor) {
+      continue;
+    }
+    foot->contype = foot->conaffinity = 0;
+    mjsPair *pair = mjs_addPair(spec, NULL);
+    mjs_setString(pair->geomname1, "floor");
+    mjs_setString(pair->geomname2, mjs_getString(mjs_getName(e)));
+    pair->condim = 3;
+    pair->friction[0] = pair->friction[1] = floor->friction[0];
+    pair->friction[2] = floor->friction[1];
+    pair->friction[3] = pair->friction[4] = floor->friction[2];
+    memcpy(pair->solref, floor->solref, sizeof pair->solref);
+    memcpy(pair->solimp, floor->solimp, sizeof pair->solimp);
+  }
+}
+
+// simulate_as writes p into a model's options: a pyramidal cone, dense Jacobians, and Euler steps
+// without implicit damping, which with one iteration would explode.
+static void simulate_as(mjSpec *spec, const claw_physics *p) {
+  spec->option.timestep = p->timestep;
+  spec->option.iterations = p->iterations;
+  spec->option.ls_iterations = p->ls_iterations;
+  spec->option.cone = mjCONE_PYRAMIDAL;
+  spec->option.impratio = 1;
+  spec->option.jacobian = mjJAC_DENSE;
+  spec->option.disableflags |= mjDSBL_EULERDAMP;
+  if (p->feet_only) {
+    feet_only(spec);
+  }
+}
 
 static int load(void *p) {
   load_args *a = p;
@@ -122,25 +183,30 @@ static int load(void *p) {
     return CLAW_ENGINE;
   }
   a->spec->nuserdata = CLAW_NKEPT;
+  if (a->physics != NULL) {
+    simulate_as(a->spec, a->physics);
+  }
   a->cm->m = mj_compile(a->spec, NULL);
   if (a->cm->m == NULL) {
     snprintf(a->text, CLAW_TEXT, "%s", mjs_getError(a->spec));
     return CLAW_ENGINE;
   }
   a->cm->m->opt.disableflags |= mjDSBL_AUTORESET;  // a bad state is reported, never replaced silently
+  a->cm->ids.lean = a->physics != NULL && a->physics->feet_only;
   return find_parts(a->cm->m, &a->cm->ids, a->text) ? CLAW_OK : CLAW_ENGINE;
 }
 
-// claw_load compiles an MJCF text and finds the Go1 in it; NULL with a text on failure. A process
+// claw_load compiles an MJCF text, simulated as physics says (NULL: as the text says), and finds the
+// Go1 in it; NULL with a text on failure. A process
 // loads one model at a time (the Go side holds a lock) because the handler is set here.
-claw_model *claw_load(const char *xml, char *text) {
+claw_model *claw_load(const char *xml, const claw_physics *physics, char *text) {
   mju_setLogHandler(on_log);
   claw_model *cm = calloc(1, sizeof *cm);
   if (cm == NULL) {
     snprintf(text, CLAW_TEXT, "out of memory");
     return NULL;
   }
-  load_args a = {xml, NULL, cm, text};
+  load_args a = {xml, physics, NULL, cm, text};
   int status = guarded(load, &a, text);
   if (a.spec != NULL) {
     mj_deleteSpec(a.spec);
@@ -216,6 +282,9 @@ static int apply_body(void *p) {
   m->body_subtreemass[t] = nominal->body_subtreemass[t] + b->trunk_mass;
   m->body_subtreemass[0] = nominal->body_subtreemass[0] + b->trunk_mass;
   m->geom_friction[3 * ids->floor] = b->friction;
+  for (int pair = 0; pair < m->npair; pair++) {
+    m->pair_friction[5 * pair] = m->pair_friction[5 * pair + 1] = b->friction;
+  }
   for (int i = 0; i < CLAW_JOINTS; i++) {
     m->dof_armature[ids->dadr[i]] = b->armature[i];
   }
@@ -349,15 +418,15 @@ int claw_reset(claw_sim *s, const double pos[3], const double quat[4], const dou
 
 //------------------------------- motors -----------------------------------------------------------
 
-// motor_torque is what motor i makes at its joint: the servo law, the strength of this motor, and
+// motor_torque is what motor i makes at its joint, q rad, dq rad/s: the servo law about target, the strength of this motor, and
 // what current and supply voltage leave of it.
-static double motor_torque(const claw_cmd *c, const claw_params *p, int i, double q, double dq) {
+static double motor_torque(const claw_cmd *c, const claw_params *p, int i, double target, double q, double dq) {
   double tau;
   switch (c->mode[i]) {
     case CLAW_MODE_SERVO:
       tau = c->tau[i];
-      if (c->q[i] != kPosStop) {
-        tau += c->kp[i] * (c->q[i] - q);
+      if (target != kPosStop) {
+        tau += c->kp[i] * (target - q);
       }
       if (c->dq[i] != kVelStop) {
         tau += c->kd[i] * (c->dq[i] - dq);
@@ -404,13 +473,28 @@ static int first_warning(const mjData *d) {
   return CLAW_WARNING + i;
 }
 
-// finite is true when a sum over the numbers is: NaN and infinity survive addition of magnitudes.
-static int finite(const double *x, int n) {
+// sane is true when the sum of magnitudes is a number below MuJoCo's own bound.
+static int sane(const double *x, int n) {
   double sum = 0;
   for (int i = 0; i < n; i++) {
     sum += fabs(x[i]);
   }
-  return isfinite(sum);
+  return sum < mjMAXVAL;
+}
+
+// lean_step is mj_step of a feet-only model without what such a model has no use for: the same
+// bits in an eighth less time.
+static void lean_step(const mjModel *m, mjData *d) {
+  mj_kinematics(m, d);
+  mj_comPos(m, d);
+  mj_makeM(m, d);
+  mj_factorM(m, d);
+  mj_collision(m, d);
+  mj_makeConstraint(m, d);
+  mj_fwdVelocity(m, d);
+  mj_fwdAcceleration(m, d);
+  mj_fwdConstraint(m, d);
+  mj_Euler(m, d);
 }
 
 static int advance(void *p) {
@@ -426,7 +510,7 @@ static int advance(void *p) {
   for (int n = 0; n < a->nsub; n++) {
     for (int i = 0; i < CLAW_JOINTS; i++) {
       double dq = d->qvel[ids->dadr[i]];
-      double tau = motor_torque(a->c, a->p, i, d->qpos[ids->qadr[i]], dq);
+      double tau = motor_torque(a->c, a->p, i, (n < a->c->late ? a->c->q_before : a->c->q)[i], d->qpos[ids->qadr[i]], dq);
       k->tau[i] = tau;
       tau2 += tau * tau;
       power += fabs(tau * dq);
@@ -435,11 +519,15 @@ static int advance(void *p) {
     if (n == a->nsub - 1) {
       imu_velocity(s, v0);
     }
-    mj_step(m, d);
+    if (ids->lean) {
+      lean_step(m, d);
+    } else {
+      mj_step(m, d);
+    }
     if (warnings(d) != 0) {
       return first_warning(d);
     }
-    if (!finite(d->qpos, (int)m->nq) || !finite(d->qvel, (int)m->nv)) {
+    if (!sane(d->qpos, (int)m->nq) || !sane(d->qvel, (int)m->nv)) {
       return CLAW_NONFINITE;
     }
   }

@@ -37,8 +37,18 @@ enum { CLAW_MODE_BRAKE = 0x00, CLAW_MODE_SERVO = 0x0A };
 // claw_cmd is laid out as Go's MotorCmd: joints FR FL RR RL x hip thigh calf.
 typedef struct {
   uint8_t mode[CLAW_JOINTS];
+  int32_t late;  // steps of an advance that still follow q_before
   double q[CLAW_JOINTS], dq[CLAW_JOINTS], tau[CLAW_JOINTS], kp[CLAW_JOINTS], kd[CLAW_JOINTS];
+  double q_before[CLAW_JOINTS];
 } claw_cmd;
+
+// claw_physics is how a model is simulated where that differs from its file; laid out as Go's physics.
+typedef struct {
+  double timestep;           // s
+  int32_t iterations;        // of Newton's method
+  int32_t ls_iterations;     // of its line search
+  uint8_t feet_only;         // nothing but the feet touches the floor, and each in an explicit pair
+} claw_physics;
 
 // claw_body is the part of the parameters that is written into a model; laid out as Go's Body.
 typedef struct {
@@ -83,6 +93,7 @@ typedef struct {
   double imu[3];  // m, in the trunk
   int nstate;     // doubles of mjSTATE_INTEGRATION
   double timestep;
+  int lean;       // stepped stage by stage
 } claw_ids;
 
 typedef struct claw_model {
@@ -103,7 +114,7 @@ typedef struct claw_sim {
 } claw_sim;
 
 const char *claw_version(void);
-claw_model *claw_load(const char *xml, char *text);
+claw_model *claw_load(const char *xml, const claw_physics *physics, char *text);
 void claw_model_free(claw_model *cm);
 
 // claw_bodies counts the bodies but the world; claw_body_info describes body id (from 1) and

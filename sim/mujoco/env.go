@@ -3,37 +3,42 @@ package mujoco
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"math"
+	"sync/atomic"
+	"time"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 	"github.com/openclaw-rl/openclaw/sim/task"
 )
 
-// Env is a Batch as a rollout.Env: rows walk on a flat floor, follow commands,
-// and begin a new episode within the Step in which they fell, timed out or their
-// physics went bad (then the row is Terminated, its reward and metrics are masked,
-// and BadRows counts it).
+// Env is a Batch as a rollout.Env: rows walk on a flat floor in a task.World, and
+// begin a new episode within the Step in which they fell, timed out or their physics
+// went bad (then the row is Terminated, its reward and metrics are masked, and BadRows
+// counts it). Each thread does all of a chunk of rows before it takes the next:
 //
-//	Step: action -> fault -> targets -> PD at every physics step -> fall, time,
-//	      reward, metrics -> clock and command advance -> observation
+//	action -> fault, latency, loss -> targets -> PD at every physics step (one C call)
+//	-> reward, metrics, fall, time -> command, push, clock -> observations
 //
-// base_lin_vel is the true velocity at the IMU's place, the other observations
-// are true and without noise. Final is what Obs would have been had the episode
-// gone on. The gait clock advances before each observation, as the robot's does.
+// The group "policy" is shown what sensors show (zero offsets, bias, noise, faults);
+// every other group the truth. base_lin_vel is the velocity at the IMU's place. Final
+// is what Obs would have been had the episode gone on. The gait clock advances before
+// each observation, as the robot's does; the reward judges by the clock at the end of
+// the step under the command that was in force.
 //
-// One goroutine at a time uses an Env. Same configuration, same actions: same
-// bits, whatever Threads is and whichever other rows there are.
+// One goroutine at a time uses an Env. Same configuration, same actions: same bits,
+// whatever Threads is and whichever other rows there are, also across AppendState and
+// RestoreState.
 type Env struct {
 	spec      rollout.Spec
+	world     task.World
 	model     *Model
 	ownModel  bool
 	batch     *Batch
 	actions   *go1.ActionMap
 	observers []*go1.Observer
-	falls     task.Falls
-	reward    task.Reward
-	start     Start
+	noisy     []bool // per group: shown what sensors show
+	params    Params // of a row to which no episode has done anything
 
 	substeps     int     // physics steps of one Step
 	episodeSteps int     // 0: no time-out
@@ -41,38 +46,43 @@ type Env struct {
 
 	rows   []envRow
 	cmds   []MotorCmd
-	obs    [][]float32 // newest of each group, (rows, size)
-	ready  bool        // after the first Reset
+	job    job
+	action []float32     // of the Step under way
+	out    *rollout.Step // of the call under way
+	ready  bool          // after the first Reset
 	closed bool
-	bad    int64
+	bad    atomic.Int64
 
-	all  []int // every row
-	one  [1]int
-	pose [1]Pose
-	kick [3]float64 // m/s, world
-	push func(*Sim) error
+	all []int // every row
 }
 
 // envRow is what a row has beside its physics.
 type envRow struct {
 	command task.Commander
-	fault   *task.Row
-	start   *rand.Rand
+	steered bool      // somebody else commands
+	fault   *task.Row // nil: none
+	start   task.Rand
+	vary    task.Rand
+	noise   task.Rand
+	episode task.Episode
 	clock   go1.ClockState
-	last    [go1.Joints]float32 // previous action, policy order, clipped
-	sent    [go1.Joints]float32 // action the motors got
+	sent    [go1.Joints]float32    // action the motors got, policy order
+	targets [3][go1.Joints]float64 // rad, newest first, that have been sent
 	steps   int
+	moment  task.Moment // its Action and Last are kept from step to step
 	seen    go1.Reading
 }
 
 // NewEnv opens rows robots. Every group of the contract is offered; a term that
-// the robot itself cannot give is an error that names it.
+// neither the robot nor task.Privileged knows is an error that names it.
 func NewEnv(cfg EnvConfig) (*Env, error) {
+	if cfg.World == nil {
+		cfg.World = task.Nominal()
+	}
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	e := &Env{spec: *cfg.Spec, model: cfg.Model, falls: cfg.Falls, reward: task.DefaultReward(), start: cfg.Start,
-		period: float64(cfg.Spec.PolicyPeriodNs) / 1e9}
+	e := &Env{spec: *cfg.Spec, world: *cfg.World, model: cfg.Model, params: cfg.Params, period: float64(cfg.Spec.PolicyPeriodNs) / 1e9}
 	if err := e.build(&cfg); err != nil {
 		_ = e.Close()
 		return nil, err
@@ -87,27 +97,31 @@ func (e *Env) build(cfg *EnvConfig) (err error) {
 		return err
 	}
 	for g := range e.spec.Groups {
-		o, err := go1.NewObserver(&e.spec, e.spec.Groups[g].Name, cfg.Rows, nil)
+		o, err := go1.NewObserver(&e.spec, e.spec.Groups[g].Name, cfg.Rows, e.privileged)
 		if err != nil {
 			return err
 		}
 		e.observers = append(e.observers, o)
-		e.obs = append(e.obs, make([]float32, cfg.Rows*o.Dim()))
+		e.noisy = append(e.noisy, e.spec.Groups[g].Name == "policy")
 	}
 	e.rows, e.cmds, e.all = make([]envRow, cfg.Rows), make([]MotorCmd, cfg.Rows), make([]int, cfg.Rows)
 	for i := range e.rows {
 		r, number := &e.rows[i], cfg.FirstRow+i
-		if r.fault, err = task.NewRow(cfg.Fault, &e.spec, cfg.Seed, number); err != nil {
-			return err
+		if cfg.Fault != (task.Fault{}) {
+			if r.fault, err = task.NewRow(cfg.Fault, &e.spec, cfg.Seed, number); err != nil {
+				return err
+			}
 		}
-		r.command = task.NewCommander(cfg.Commands, cfg.Seed, number)
-		r.start = task.Stream(cfg.Seed, number, task.StreamStart)
+		r.command = task.NewCommander(e.world.Commands, cfg.Seed, number)
+		r.start = task.NewRand(cfg.Seed, number, task.StreamStart)
+		r.vary = task.NewRand(cfg.Seed, number, task.StreamVary)
+		r.noise = task.NewRand(cfg.Seed, number, task.StreamNoise)
 		r.clock.Clock = e.spec.Clock
 		e.all[i] = i
-		c := &e.cmds[i]
+		c, m := &e.cmds[i], &r.moment
 		for k := range go1.Joints {
 			c.Mode[k] = ModeServo
-			c.Kp[k], c.Kd[k] = r.fault.Gains(float64(e.actions.Kp[k]), float64(e.actions.Kd[k]))
+			m.Home[k], m.ActionScale[k] = float64(e.actions.Home[k]), e.spec.Action.Scale[k]
 		}
 	}
 	if e.model == nil {
@@ -120,26 +134,43 @@ func (e *Env) build(cfg *EnvConfig) (err error) {
 	if e.substeps, err = stepsIn("a policy period", e.period, e.model.Timestep()); err != nil {
 		return err
 	}
-	if e.episodeSteps, err = stepsIn("an episode", cfg.EpisodeSeconds, e.period); err != nil {
+	if e.episodeSteps, err = stepsIn("an episode", e.world.EpisodeSeconds, e.period); err != nil {
 		return err
 	}
-	e.push = func(s *Sim) error { return s.SetVelocity(e.kick, [3]float64{}) }
-	if e.batch, err = NewBatch(e.model, cfg.Rows, cfg.Threads); err != nil {
-		return err
+	if most := 2 * e.period; e.world.Vary.Latency[1]+e.world.Vary.LatencyJitter > most+1e-9 {
+		return fmt.Errorf("mujoco: env: world: vary.latency reaches %v s with its jitter, want at most %v, two policy periods",
+			e.world.Vary.Latency[1]+e.world.Vary.LatencyJitter, most)
 	}
-	for row := range e.rows {
-		if err := e.batch.SetParams(row, cfg.Params); err != nil {
-			return err
-		}
+	e.params.TorqueSpeedLine = e.world.Vary.TorqueSpeedLine
+	if err := e.params.check(); err != nil {
+		return fmt.Errorf("mujoco: env: %w", err)
 	}
-	return nil
+	e.job = job{cmds: e.cmds, substeps: e.substeps, before: e.before, after: e.after}
+	e.batch, err = NewBatch(e.model, cfg.Rows, cfg.Threads)
+	return err
+}
+
+// privileged gives observers the terms that only a simulator knows.
+func (e *Env) privileged(name string) (int, func(row int, out []float32)) {
+	fill, size, ok := task.ExtraTerm(name)
+	if !ok {
+		return 0, nil
+	}
+	return size, func(row int, out []float32) { fill(&e.rows[row].moment, &e.rows[row].episode, out) }
 }
 
 // Spec is the contract with what this Env adds.
 func (e *Env) Spec() rollout.Spec { return e.spec }
 
 // BadRows counts the episodes that ended because the physics went bad.
-func (e *Env) BadRows() int64 { return e.bad }
+func (e *Env) BadRows() int64 { return e.bad.Load() }
+
+// Times says how long the threads were in the physics and in everything around it
+// (actions, rewards, observations, resets), summed over threads since NewEnv.
+func (e *Env) Times() (physics, around time.Duration) { return e.batch.Times() }
+
+// Substeps is the number of physics steps in a Step.
+func (e *Env) Substeps() int { return e.substeps }
 
 // Reset begins new episodes; the first must be of all rows.
 func (e *Env) Reset(ctx context.Context, rows []int, out *rollout.Step) error {
@@ -159,20 +190,23 @@ func (e *Env) Reset(ctx context.Context, rows []int, out *rollout.Step) error {
 			return fmt.Errorf("mujoco: env: reset of row %d of %d", row, len(e.rows))
 		}
 	}
-	for _, row := range rows {
-		if err := e.begin(row); err != nil {
-			return err
-		}
-	}
-	e.ready = true
+	e.out = out
 	k := len(e.spec.Metrics)
 	for _, row := range rows {
+		if err := e.begin(e.batch.threads[0].sim, row); err != nil {
+			return err
+		}
+		r := &e.rows[row]
+		if !e.ready && e.world.Stagger && e.episodeSteps > 0 {
+			r.steps = int(r.start.Float64() * float64(e.episodeSteps))
+		}
 		clear(out.Executed[row*go1.Joints : (row+1)*go1.Joints])
 		out.Reward[row], out.Terminated[row], out.TimedOut[row] = 0, false, false
-		m := e.moment(row)
-		task.Measure(&m, out.Metrics[row*k:(row+1)*k])
+		metrics := out.Metrics[row*k : (row+1)*k]
+		clear(metrics)
+		task.Measure(&r.moment, metrics)
 	}
-	e.show(out)
+	e.ready = true
 	return nil
 }
 
@@ -190,135 +224,172 @@ func (e *Env) Step(ctx context.Context, action []float32, out *rollout.Step) err
 	if err := rollout.CheckAction(action, len(e.rows), e.spec.Joints); err != nil {
 		return err
 	}
-	for row := range e.rows {
-		if err := e.command(row, action[row*go1.Joints:(row+1)*go1.Joints]); err != nil {
-			return err
-		}
-	}
-	if err := e.batch.Advance(e.cmds, e.substeps); err != nil {
-		return err
-	}
-	for row := range e.rows {
-		if err := e.judge(row, out); err != nil {
-			return err
-		}
-	}
-	e.show(out)
-	return nil
+	e.action, e.out = action, out
+	return e.batch.run(e.job)
 }
 
-// command turns a row's action into its motor command.
-func (e *Env) command(row int, action []float32) error {
+// before turns a row's action into its motor command.
+func (e *Env) before(_ *Sim, row int) error {
 	r := &e.rows[row]
-	copy(r.last[:], action)
+	m := &r.moment
+	m.Last2, m.Last = m.Last, m.Action
+	copy(m.Action[:], e.action[row*go1.Joints:])
 	var target [go1.Joints]float32
-	if err := e.actions.Targets(r.last[:], &target); err != nil { // clips r.last
+	if err := e.actions.Targets(m.Action[:], &target); err != nil { // clips m.Action
 		return err
 	}
-	asked := target
-	r.fault.Execute(&target)
-	if r.sent = r.last; target != asked {
-		e.actions.Action(&target, r.sent[:])
+	sent := m.Action
+	if r.fault != nil {
+		asked := target
+		if r.fault.Execute(&target); target != asked {
+			e.actions.Action(&target, sent[:])
+		}
+	}
+	v := &e.world.Vary
+	late := int(math.Round(v.Delay(&r.vary, &r.episode) / e.model.timestep))
+	r.targets[2], r.targets[1] = r.targets[1], r.targets[0]
+	if !v.Lost(&r.vary) {
+		r.sent = sent
+		for k, q := range target {
+			// An action may be as large as a float32; further out no torque changes.
+			const far = 1e3
+			r.targets[0][k] = min(max(float64(q), -far), far)
+		}
+	}
+	newest := 0
+	if late > e.substeps { // this step's target arrives only in the next
+		newest, late = 1, min(late-e.substeps, e.substeps)
 	}
 	c := &e.cmds[row]
-	for k, q := range target {
-		// An action may be as large as a float32; further out no torque changes.
-		const far = 1e3
-		c.Q[k] = min(max(float64(q), -far), far)
+	c.Late = int32(late)
+	for k, zero := range r.episode.JointZero { // the servo sees its angle plus zero
+		c.Q[k] = r.targets[newest][k] - float64(zero)
+		c.QBefore[k] = r.targets[newest+1][k] - float64(zero)
 	}
 	return nil
 }
 
-// judge looks at what a Step did to a row and, if that ended its episode, begins
-// the next one.
-func (e *Env) judge(row int, out *rollout.Step) error {
-	r := &e.rows[row]
+// after judges what a Step did to a row, shows it, and begins the row's next episode
+// if this one ended.
+func (e *Env) after(s *Sim, row int) error {
+	r, out := &e.rows[row], e.out
 	r.steps++
 	k := len(e.spec.Metrics)
 	metrics := out.Metrics[row*k : (row+1)*k]
-	m := e.moment(row)
-	var fell bool
-	if e.batch.Bad(row) != nil {
-		fell = true
-		e.bad++
+	bad := e.batch.bad(row)
+	fell := bad
+	if bad {
+		e.bad.Add(1)
 		task.Masked(metrics)
 		out.Reward[row] = 0
 	} else {
-		fell = e.falls.Fell(&m)
-		task.Measure(&m, metrics)
-		out.Reward[row] = e.reward.Score(&m, fell, e.period, metrics[task.Rewards:])
+		e.look(row)
+		fell = e.world.Falls.Fell(&r.moment)
+		task.Measure(&r.moment, metrics)
+		out.Reward[row] = e.world.Reward.Score(&r.moment, fell, e.period, metrics[task.Rewards:])
 	}
 	copy(out.Executed[row*go1.Joints:(row+1)*go1.Joints], r.sent[:])
 	out.Terminated[row] = fell
 	out.TimedOut[row] = !fell && e.episodeSteps > 0 && r.steps >= e.episodeSteps
-	r.command.Advance(e.period)
-	e.observe(row)
+	if !r.steered {
+		r.command.Advance(e.period)
+	}
 	if !out.Ended(row) {
+		if kick, due := e.world.Pushes.Advance(&r.vary, &r.episode, e.period); due {
+			if err := e.push(s, row, [3]float64{kick[0], kick[1], 0}); err != nil {
+				return err
+			}
+		}
+		e.observe(row, out.Obs)
 		return nil
 	}
-	for g, o := range e.observers {
-		n := o.Dim()
-		copy(out.Final[g][row*n:(row+1)*n], e.obs[g][row*n:(row+1)*n])
-	}
-	return e.begin(row)
+	e.observe(row, out.Final)
+	return e.begin(s, row)
 }
 
 // begin puts a row at the start of an episode and observes it.
-func (e *Env) begin(row int) error {
+func (e *Env) begin(s *Sim, row int) error {
 	r := &e.rows[row]
-	vary := func(by float64) float64 { return by * (2*r.start.Float64() - 1) }
-	p := &e.pose[0]
-	*p = Pose{Quat: [4]float64{1, 0, 0, 0}}
-	for k := range p.Q {
+	e.world.Vary.Draw(&r.vary, &r.episode)
+	e.world.Pushes.Begin(&r.vary, &r.episode)
+	e.furnish(row)
+	pose := Pose{Quat: [4]float64{1, 0, 0, 0}}
+	for k := range pose.Q {
 		lower, upper := float64(go1.StopLower[k]), float64(go1.StopUpper[k])
-		p.Q[k] = min(max(float64(e.actions.Home[k])+vary(e.start.Joint), lower), upper)
+		pose.Q[k] = min(max(float64(e.actions.Home[k])+r.start.Sym(e.world.Start.Joint), lower), upper)
 	}
 	lowest := 0.0
 	for leg := range go1.Legs {
-		lowest = min(lowest, go1.Foot(leg, &p.Q)[2])
+		lowest = min(lowest, go1.Foot(leg, &pose.Q)[2])
 	}
 	const press = 0.0015 // m into the floor: about what its weight presses a foot in
-	p.Position[2] = go1.FootRadius - press - lowest
-	e.one[0] = row
-	if err := e.batch.Reset(e.one[:], e.pose[:]); err != nil {
+	pose.Position[2] = go1.FootRadius - press - lowest
+	v := [3]float64{r.start.Sym(e.world.Start.Velocity), r.start.Sym(e.world.Start.Velocity), 0}
+	if err := e.batch.place(s, row, &pose, &v); err != nil {
 		return err
 	}
-	if e.start.Velocity > 0 {
-		e.kick = [3]float64{vary(e.start.Velocity), vary(e.start.Velocity), 0}
-		if err := e.batch.Edit(row, e.push); err != nil {
-			return err
-		}
+	if !r.steered {
+		r.command.Reset()
 	}
-	r.command.Reset()
-	r.fault.Reset()
+	if r.fault != nil {
+		r.fault.Reset()
+	}
 	r.clock.Reset()
-	r.last, r.sent, r.steps = [go1.Joints]float32{}, [go1.Joints]float32{}, 0
+	m := &r.moment
+	m.Action, m.Last, m.Last2 = [go1.Joints]float32{}, [go1.Joints]float32{}, [go1.Joints]float32{}
+	r.sent, r.steps = [go1.Joints]float32{}, 0
+	for k, h := range e.actions.Home {
+		r.targets[0][k] = float64(h)
+	}
+	r.targets[1], r.targets[2] = r.targets[0], r.targets[0]
 	for _, o := range e.observers {
 		o.Reset(row)
 	}
-	e.observe(row)
+	e.look(row)
+	e.observe(row, e.out.Obs)
 	return nil
 }
 
-// moment is what judging needs of a row's physics.
-func (e *Env) moment(row int) task.Moment {
-	r, s := &e.rows[row], &e.batch.States()[row]
-	m := task.Moment{LinVel: s.LinVelBody, LinVelIMU: s.LinVelIMU, AngVel: s.AngVelBody, Gravity: s.Gravity, Height: s.Pos[2], Knees: s.KneeHeight,
-		Q: s.Q, Tau2: s.Tau2, Power: s.Power, Contact: s.Contacts, Action: r.last, Last: r.last, Last2: r.last,
-		Command: r.command.Now, Phase: r.clock.Phase, ClockOn: r.clock.On}
-	for i := range go1.Joints {
-		m.Home[i] = float64(e.actions.Home[i])
+// furnish gives a row the body and the motors of its episode.
+func (e *Env) furnish(row int) {
+	ep, p, c := &e.rows[row].episode, &e.batch.params[row], &e.cmds[row]
+	*p = e.params
+	p.Friction = ep.Friction
+	p.TrunkMass += ep.TrunkMass
+	for k := range p.TrunkCoM {
+		p.TrunkCoM[k] += ep.TrunkCoM[k]
 	}
-	for i := range go1.Legs {
-		m.FootHeight[i] = s.FootPos[i][2] - go1.FootRadius
-		m.FootVel2[i] = s.FootVel[i][0]*s.FootVel[i][0] + s.FootVel[i][1]*s.FootVel[i][1]
+	for k := range go1.Joints {
+		p.Strength[k] *= ep.Strength
+		kp, kd := float64(e.actions.Kp[k]), float64(e.actions.Kd[k])
+		if f := e.rows[row].fault; f != nil {
+			kp, kd = f.Gains(kp, kd)
+		}
+		c.Kp[k], c.Kd[k] = kp*ep.Kp, kd*ep.Kd
 	}
-	return m
 }
 
-// observe takes one frame of a row into every group.
-func (e *Env) observe(row int) {
-	r, s := &e.rows[row], &e.batch.States()[row]
+// look fills a row's moment from its physics. Its clock is the one that the next
+// observation shows if the command stays.
+func (e *Env) look(row int) {
+	r, s := &e.rows[row], &e.batch.out[row]
+	m := &r.moment
+	m.LinVel, m.LinVelIMU, m.AngVel, m.Gravity = s.LinVelBody, s.LinVelIMU, s.AngVelBody, s.Gravity
+	m.Height, m.Knees, m.Q = s.Pos[2], s.KneeHeight, s.Q
+	m.Tau2, m.Power, m.Contact = s.Tau2, s.Power, s.Contacts
+	for leg := range go1.Legs {
+		v := &s.FootVel[leg]
+		m.FootHeight[leg], m.FootVel2[leg] = s.FootPos[leg][2]-go1.FootRadius, v[0]*v[0]+v[1]*v[1]
+	}
+	m.Command = r.command.Now
+	clock := r.clock
+	clock.Advance(&m.Command, float32(e.period))
+	m.Phase, m.ClockOn = clock.Phase, clock.On
+}
+
+// observe takes one frame of a row into every group of obs.
+func (e *Env) observe(row int, obs [][]float32) {
+	r, s := &e.rows[row], &e.batch.out[row]
 	r.clock.Advance(&r.command.Now, float32(e.period))
 	seen := &r.seen
 	for i := range 3 {
@@ -327,19 +398,26 @@ func (e *Env) observe(row int) {
 	for i := range go1.Joints {
 		seen.Q[i], seen.Dq[i] = float32(s.Q[i]), float32(s.Dq[i])
 	}
-	seen.Command, seen.LastAction, seen.Phase, seen.ClockOn = r.command.Now, r.last, r.clock.Phase, r.clock.On
-	r.fault.Sense(seen)
-	for g, o := range e.observers {
-		n := o.Dim()
-		o.Observe(row, seen, e.obs[g][row*n:(row+1)*n])
+	seen.Command, seen.LastAction, seen.Phase, seen.ClockOn = r.command.Now, r.moment.Action, r.clock.Phase, r.clock.On
+	show := func(noisy bool) {
+		for g, o := range e.observers {
+			if e.noisy[g] == noisy {
+				n := o.Dim()
+				o.Observe(row, seen, obs[g][row*n:(row+1)*n])
+			}
+		}
 	}
+	show(false)
+	e.world.Noise.Corrupt(&r.noise, &r.episode, seen)
+	if r.fault != nil {
+		r.fault.Sense(seen)
+	}
+	show(true)
 }
 
-// show copies the newest observations.
-func (e *Env) show(out *rollout.Step) {
-	for g := range e.obs {
-		copy(out.Obs[g], e.obs[g])
-	}
+// push kicks a row by dv (m/s, world) on a thread's Sim.
+func (e *Env) push(s *Sim, row int, dv [3]float64) error {
+	return e.batch.kick(s, row, &dv)
 }
 
 // Close stops the threads and frees the robots.

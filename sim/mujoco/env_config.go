@@ -24,29 +24,21 @@ type EnvConfig struct {
 	Seed     uint64
 	FirstRow int
 
-	Commands       task.Commands
-	EpisodeSeconds float64 // after which a row times out; 0: never
-	Falls          task.Falls
-	Start          Start
-	Params         Params     // of every row
-	Fault          task.Fault // between policy and robot; the zero Fault is none
-}
-
-// Start is how episodes begin: standing in the contract's home pose, each number
-// varied uniformly by up to these.
-type Start struct {
-	Joint    float64 // rad, each joint; the trunk is then placed so that the lowest foot touches
-	Velocity float64 // m/s, trunk, forward and sideways
+	// World is what rows are asked and what varies; nil: task.Nominal().
+	World *task.World
+	// Params are every row's, before what the world varies; friction and the torque-speed
+	// line are the world's.
+	Params Params
+	Fault  task.Fault // between policy and robot; the zero Fault is none
 }
 
 // MaxRows bounds EnvConfig.Rows: a row is 10 kB, and a mistyped number should
 // not take the machine's memory.
 const MaxRows = 1 << 20
 
-// DefaultEnvConfig is one row on one thread that stands under the command zero
-// and starts without noise.
+// DefaultEnvConfig is one row on one thread in task.Nominal.
 func DefaultEnvConfig(spec *rollout.Spec) EnvConfig {
-	return EnvConfig{Spec: spec, Rows: 1, Threads: 1, Falls: task.DefaultFalls(), Params: DefaultParams()}
+	return EnvConfig{Spec: spec, Rows: 1, Threads: 1, World: task.Nominal(), Params: DefaultParams()}
 }
 
 // check refuses a configuration and names the member.
@@ -57,14 +49,6 @@ func (c *EnvConfig) check() error {
 	if err := go1.Fit(c.Spec, go1.Sensing{LinVel: true}); err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		name   string
-		v, max float64
-	}{{"EpisodeSeconds", c.EpisodeSeconds, 1e6}, {"Start.Joint", c.Start.Joint, 0.5}, {"Start.Velocity", c.Start.Velocity, 5}} {
-		if !(f.v >= 0 && f.v <= f.max) {
-			return fmt.Errorf("mujoco: env: %s is %v, want 0..%v", f.name, f.v, f.max)
-		}
-	}
 	switch {
 	case c.Rows < 1 || c.Rows > MaxRows:
 		return fmt.Errorf("mujoco: env: %d rows, want 1..%d", c.Rows, MaxRows)
@@ -73,10 +57,7 @@ func (c *EnvConfig) check() error {
 	case c.FirstRow < 0:
 		return fmt.Errorf("mujoco: env: FirstRow is %d, want 0 or more", c.FirstRow)
 	}
-	if err := c.Commands.Check(); err != nil {
-		return err
-	}
-	return c.Falls.Check()
+	return c.World.Check()
 }
 
 // stepsIn is how many whole steps of period seconds there are; an error if they

@@ -3,6 +3,7 @@ package mujoco
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -20,8 +21,8 @@ func envConfig(t testing.TB, rows, threads int) EnvConfig {
 	cfg := DefaultEnvConfig(task.DefaultSpec())
 	cfg.Model = loadFull(t)
 	cfg.Rows, cfg.Threads = rows, threads
-	cfg.Start = Start{Joint: 0.05, Velocity: 0.2}
-	cfg.Commands = task.Commands{Min: [3]float32{-1, -0.5, -1}, Max: [3]float32{1, 0.5, 1}, EverySeconds: [2]float64{0.04, 0.1}, ZeroShare: 0.1}
+	cfg.World.Start = task.Start{Joint: 0.05, Velocity: 0.2}
+	cfg.World.Commands = task.Commands{Min: [3]float32{-1, -0.5, -1}, Max: [3]float32{1, 0.5, 1}, EverySeconds: [2]float64{0.04, 0.1}, ZeroShare: 0.1}
 	return cfg
 }
 
@@ -40,14 +41,17 @@ func onItsBack(e *Env, row int) error {
 	return e.batch.Reset([]int{row}, []Pose{pose})
 }
 
-func TestConformance(t *testing.T) {
+// conform runs the conformance suite on Envs of a configuration.
+func conform(t *testing.T, config func(t testing.TB, rows, threads int) EnvConfig) {
 	rollouttest.Run(t, rollouttest.Harness{
 		New: func(t testing.TB, o rollouttest.Options) rollout.Env {
-			cfg := envConfig(t, o.Rows, o.Threads)
+			cfg := config(t, o.Rows, o.Threads)
 			cfg.Seed = o.Seed
-			cfg.EpisodeSeconds = float64(o.EpisodeSteps) * 0.02
-			for i := range cfg.Spec.Groups[0].Terms {
-				cfg.Spec.Groups[0].Terms[i].History = o.History
+			cfg.World.EpisodeSeconds = float64(o.EpisodeSteps) * 0.02
+			for g := range cfg.Spec.Groups {
+				for i := range cfg.Spec.Groups[g].Terms {
+					cfg.Spec.Groups[g].Terms[i].History = o.History
+				}
 			}
 			e, err := NewEnv(cfg)
 			must(t, err)
@@ -58,6 +62,41 @@ func TestConformance(t *testing.T) {
 		},
 		EpisodeSteps: 8,
 	})
+}
+
+func TestConformance(t *testing.T) { conform(t, envConfig) }
+
+// The training Env: everything varies, the critic sees the truth beside the policy's noise.
+func TestConformanceLean(t *testing.T) {
+	for _, name := range []string{"walk", "ship"} {
+		t.Run(name, func(t *testing.T) {
+			conform(t, func(t testing.TB, rows, threads int) EnvConfig {
+				cfg := trainConfig(t, name, rows, threads)
+				cfg.World.Stagger = false // the suite counts an episode's steps
+				return cfg
+			})
+		})
+	}
+}
+
+// trainConfig is what training opens.
+func trainConfig(t testing.TB, world string, rows, threads int) EnvConfig {
+	t.Helper()
+	cfg := DefaultEnvConfig(task.WalkSpec())
+	cfg.Model = loadLean(t)
+	cfg.Rows, cfg.Threads = rows, threads
+	var err error
+	cfg.World, err = task.WorldByName(world)
+	must(t, err)
+	return cfg
+}
+
+func loadLean(t testing.TB) *Model {
+	t.Helper()
+	m, err := Load(Lean)
+	must(t, err)
+	t.Cleanup(m.Close)
+	return m
 }
 
 // steps drives an Env by made-up actions that depend on the step and on a row's
@@ -100,7 +139,7 @@ func TestRowsAreIndependentBitForBit(t *testing.T) {
 	const rows, n = 64, 60
 	config := func(rows, threads int) EnvConfig {
 		cfg := envConfig(t, rows, threads)
-		cfg.Seed, cfg.EpisodeSeconds = 3, 0.7
+		cfg.Seed, cfg.World.EpisodeSeconds = 3, 0.7
 		cfg.Fault = task.Fault{LinVelNoise: 0.3, TargetLoss: 0.1, TargetDelay: 1}
 		return cfg
 	}
@@ -126,7 +165,7 @@ func TestRowsAreIndependentBitForBit(t *testing.T) {
 // The robot's own Env and this one show the same numbers for the same moment.
 func TestFirstObservation(t *testing.T) {
 	cfg := envConfig(t, 1, 1)
-	cfg.Start, cfg.Commands = Start{}, task.Fixed(0.5, 0.1, -0.2)
+	cfg.World.Start, cfg.World.Commands = task.Start{}, task.Fixed(0.5, 0.1, -0.2)
 	e := openEnv(t, cfg)
 	out := rollout.NewStep(e.Spec())
 	must(t, e.Reset(context.Background(), nil, out))
@@ -146,16 +185,16 @@ func TestFirstObservation(t *testing.T) {
 // The observed velocity is that of the IMU's place, not of the trunk's origin.
 func TestVelocityIsTheIMUs(t *testing.T) {
 	cfg := envConfig(t, 1, 1)
-	cfg.Start = Start{}
+	cfg.World.Start = task.Start{}
 	e := openEnv(t, cfg)
 	out := rollout.NewStep(e.Spec())
 	must(t, e.Reset(context.Background(), nil, out))
 	must(t, e.batch.Edit(0, func(s *Sim) error { return s.SetVelocity([3]float64{0.3, 0, 0}, [3]float64{0, 0, 2}) }))
-	e.observe(0)
+	e.observe(0, out.Obs)
 	p := go1.IMUPosition
 	want := [3]float64{0.3 - 2*p[1], 2 * p[0], 0}
 	for i, w := range want {
-		if got := float64(e.obs[0][i]); math.Abs(got-w) > 1e-6 {
+		if got := float64(out.Obs[0][i]); math.Abs(got-w) > 1e-6 {
 			t.Errorf("base_lin_vel[%d] is %v, want %v", i, got, w)
 		}
 	}
@@ -207,6 +246,7 @@ func TestGainsAndFaultsReachTheMotors(t *testing.T) {
 	cfg := envConfig(t, 2, 1)
 	cfg.Spec.Kp[4], cfg.Spec.Kd[4] = 50, 1.5 // FL thigh
 	e := openEnv(t, cfg)
+	must(t, e.Reset(context.Background(), nil, rollout.NewStep(e.Spec())))
 	if c := e.cmds[1]; c.Kp[4] != 50 || c.Kd[4] != 1.5 || c.Kp[3] != 35 || c.Kd[3] != 0.5 {
 		t.Errorf("gains %v %v", c.Kp, c.Kd)
 	}
@@ -260,11 +300,11 @@ func TestHugeActionsStayFinite(t *testing.T) {
 
 func TestPolicyPeriodsAndEpisodesAreWholeSteps(t *testing.T) {
 	cfg := envConfig(t, 1, 1)
-	cfg.EpisodeSeconds = 0.05
+	cfg.World.EpisodeSeconds = 0.05
 	if _, err := NewEnv(cfg); err == nil || !strings.Contains(err.Error(), "an episode of 0.05 s") {
 		t.Errorf("error %v", err)
 	}
-	cfg.EpisodeSeconds, cfg.Spec.PolicyPeriodNs = 0, 30e6
+	cfg.World.EpisodeSeconds, cfg.Spec.PolicyPeriodNs = 0, 30e6
 	e := openEnv(t, cfg)
 	if e.substeps != 15 || e.Spec().ControlPeriodNs != 2e6 {
 		t.Errorf("%d substeps of %d ns", e.substeps, e.Spec().ControlPeriodNs)
@@ -289,13 +329,15 @@ func TestBadConfigurationsAreNamed(t *testing.T) {
 		{"rows", func(c *EnvConfig) { c.Rows = MaxRows + 1 }},
 		{"0 threads", func(c *EnvConfig) { c.Threads = 0 }},
 		{"FirstRow", func(c *EnvConfig) { c.FirstRow = -1 }},
-		{"EpisodeSeconds", func(c *EnvConfig) { c.EpisodeSeconds = nan }},
-		{"Start.Joint", func(c *EnvConfig) { c.Start.Joint = -1 }},
-		{"Start.Velocity", func(c *EnvConfig) { c.Start.Velocity = math.Inf(1) }},
-		{"command vy", func(c *EnvConfig) { c.Commands.Min[1] = float32(nan) }},
-		{"knee", func(c *EnvConfig) { c.Falls.MinKnee = nan }},
+		{"episode_seconds", func(c *EnvConfig) { c.World.EpisodeSeconds = nan }},
+		{"start.joint", func(c *EnvConfig) { c.World.Start.Joint = -1 }},
+		{"start.velocity", func(c *EnvConfig) { c.World.Start.Velocity = math.Inf(1) }},
+		{"command vy", func(c *EnvConfig) { c.World.Commands.Min[1] = float32(nan) }},
+		{"knee", func(c *EnvConfig) { c.World.Falls.MinKnee = nan }},
 		{"TargetDelay", func(c *EnvConfig) { c.Fault.TargetDelay = task.MaxDelay + 1 }},
-		{"Friction", func(c *EnvConfig) { c.Params.Friction = 0 }},
+		{"friction", func(c *EnvConfig) { c.World.Vary.Friction[0] = 0 }},
+		{"latency reaches 0.045 s", func(c *EnvConfig) { c.World.Vary.Latency[1], c.World.Vary.LatencyJitter = 0.04, 0.005 }},
+		{"SpeedMax of FR_hip", func(c *EnvConfig) { c.Params.SpeedMax[0] = 0 }},
 	} {
 		cfg := envConfig(t, 2, 1)
 		c.spoil(&cfg)
@@ -336,4 +378,26 @@ func BenchmarkEnvStep(b *testing.B) {
 		must(b, e.Step(ctx, action, out))
 	}
 	b.ReportMetric(float64(b.N*64)/b.Elapsed().Seconds(), "steps/s")
+}
+
+func BenchmarkTrainStep(b *testing.B) {
+	for _, rows := range []int{64, 256, 4096} {
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("rows=%d/threads=%d", rows, threads), func(b *testing.B) {
+				e := openEnv(b, trainConfig(b, "walk", rows, threads))
+				ctx := context.Background()
+				out := rollout.NewStep(e.Spec())
+				must(b, e.Reset(ctx, nil, out))
+				action := make([]float32, rows*go1.Joints)
+				for b.Loop() {
+					must(b, e.Step(ctx, action, out))
+				}
+				steps := float64(rows) * float64(b.N)
+				b.ReportMetric(steps/b.Elapsed().Seconds(), "control_steps/s")
+				physics, around := e.Times()
+				b.ReportMetric(float64(physics.Nanoseconds())/steps/1e3, "physics_us")
+				b.ReportMetric(float64(around.Nanoseconds())/steps/1e3, "around_us")
+			})
+		}
+	}
 }

@@ -160,7 +160,7 @@ func TestWithoutVelocityItStandsAtCommandZero(t *testing.T) {
 	p := playground(t)
 	cfg := mujoco.DefaultEnvConfig(nil)
 	cfg.Rows, cfg.Threads = 4, 2
-	cfg.Start.Joint = 0.01
+	cfg.World.Start.Joint = 0.01
 	var err error
 	if cfg.Fault, err = task.FaultByName("linvel-zero"); err != nil {
 		t.Fatal(err)

@@ -84,12 +84,13 @@ func TestOneFaultTable(t *testing.T) {
 	run := func(t *testing.T, physics string, rows int, m mistake) *walked {
 		cfg := mujoco.DefaultEnvConfig(nil)
 		cfg.Rows, cfg.Threads, cfg.Seed = rows, 2, 1
-		cfg.Start.Joint = 0.01
-		cfg.Commands = task.Fixed(1, 0, 0)
 		cfg.Fault = m.fault
 		if physics == coarse {
 			cfg.Model, cfg.Params = model, mujoco.CoarseParams()
+			cfg.World = cfg.Params.Nominal()
 		}
+		cfg.World.Start.Joint = 0.01
+		cfg.World.Commands = task.Fixed(1, 0, 0)
 		var policy rollout.Policy = p
 		if m.obs != nil {
 			policy = &alters{Policy: p, obs: m.obs}

@@ -21,9 +21,6 @@ import (
 	"unsafe"
 )
 
-// Full is the name of the built-in model in which every part of the Go1 meets the floor.
-const Full = "go1_full.xml"
-
 //go:embed assets/go1_full.xml
 var assets embed.FS
 
@@ -46,15 +43,15 @@ type Model struct {
 // Version returns the version of the MuJoCo library in use, for example "4.0.1".
 func Version() string { return C.GoString(C.claw_version()) }
 
-// Load compiles a model: the built-in one called name (Full or Coarse), else the MJCF file at that
+// Load compiles a model: the built-in one called name (Full, Lean, ...), else the MJCF file at that
 // path. Errors name the file.
 func Load(name string) (*Model, error) {
-	if name == Coarse {
+	if v, ok := variants[name]; ok {
 		xml, err := assets.ReadFile("assets/" + Full)
 		if err != nil {
 			return nil, fmt.Errorf("mujoco: model %s: %w", name, err)
 		}
-		return LoadXML(name, coarse(xml))
+		return load(name, xml, &v)
 	}
 	xml, err := assets.ReadFile("assets/" + name)
 	if err != nil {
@@ -62,19 +59,22 @@ func Load(name string) (*Model, error) {
 			return nil, fmt.Errorf("mujoco: model %s: %w", name, err)
 		}
 	}
-	return LoadXML(name, xml)
+	return load(name, xml, nil)
 }
 
 // LoadXML compiles an MJCF text, called name in errors. The text must hold the Go1's parts by
 // name: body trunk with free joint root and site imu, geom floor, and for each leg (FR FL RR RL)
 // the hinges LEG_hip_joint, LEG_thigh_joint, LEG_calf_joint, body LEG_calf and geom LEG_foot.
-func LoadXML(name string, xml []byte) (*Model, error) {
+func LoadXML(name string, xml []byte) (*Model, error) { return load(name, xml, nil) }
+
+// load compiles xml, simulated as v says (nil: as the text says).
+func load(name string, xml []byte, v *physics) (*Model, error) {
 	text := make([]byte, C.CLAW_TEXT)
 	xmlC := C.CString(string(xml))
 	defer C.free(unsafe.Pointer(xmlC))
 
 	loading.Lock()
-	c := C.claw_load(xmlC, (*C.char)(unsafe.Pointer(&text[0])))
+	c := C.claw_load(xmlC, (*C.claw_physics)(unsafe.Pointer(v)), (*C.char)(unsafe.Pointer(&text[0])))
 	loading.Unlock()
 	if c == nil {
 		return nil, fmt.Errorf("mujoco: model %s: %s", name, cText(text))

@@ -33,9 +33,14 @@ const (
 
 // MotorCmd is a command to the twelve motors. Q in rad, Dq in rad/s, Tau in N m, Kp in N m/rad,
 // Kd in N m s/rad, all at the joint. Its layout is that of claw_cmd.
+//
+// The first Late physics steps of an Advance still follow QBefore in place of Q: a command that
+// arrives late, within the period that it was meant for.
 type MotorCmd struct {
 	Mode               [Joints]byte
+	Late               int32
 	Q, Dq, Tau, Kp, Kd [Joints]float64
+	QBefore            [Joints]float64
 }
 
 // Servo returns the command that holds q with equal gains on every joint.
@@ -52,7 +57,7 @@ func (c *MotorCmd) check() error {
 	for _, f := range [...]struct {
 		name   string
 		values *[Joints]float64
-	}{{"Q", &c.Q}, {"Dq", &c.Dq}, {"Tau", &c.Tau}, {"Kp", &c.Kp}, {"Kd", &c.Kd}} {
+	}{{"Q", &c.Q}, {"Dq", &c.Dq}, {"Tau", &c.Tau}, {"Kp", &c.Kp}, {"Kd", &c.Kd}, {"QBefore", &c.QBefore}} {
 		for i, v := range f.values {
 			if !finite(v) {
 				return fmt.Errorf("command: %s of %s is %v", f.name, JointNames[i], v)

@@ -36,7 +36,7 @@ const (
 
 // playStart makes every row a little different, so that 64 rows are not one row
 // 64 times; small enough that a robot which stands well does not notice.
-var playStart = mujoco.Start{Joint: 0.03, Velocity: 0.1}
+var playStart = task.Start{Joint: 0.03, Velocity: 0.1}
 
 // playFlags are play's flags as typed.
 type playFlags struct {
@@ -150,16 +150,13 @@ func (f *playFlags) config() (mujoco.EnvConfig, error) {
 			return cfg, cli.Usagef("--fault: %w", err)
 		}
 	}
-	switch f.physics {
-	case "full":
-	case "coarse":
-		cfg.Params = mujoco.CoarseParams()
-	default:
-		return cfg, cli.Usagef("--physics %q: want full or coarse", f.physics)
+	if _, cfg.Params, err = mujoco.ByPhysics(f.physics); err != nil {
+		return cfg, cli.Usagef("--%w", err)
 	}
+	cfg.World = cfg.Params.Nominal()
 	cfg.Rows, cfg.Threads, cfg.Seed = f.rows, f.threads, f.seed
-	cfg.Commands = task.Fixed(command[0], command[1], command[2])
-	cfg.Start = playStart
+	cfg.World.Commands = task.Fixed(command[0], command[1], command[2])
+	cfg.World.Start = playStart
 	return cfg, nil
 }
 
@@ -194,7 +191,7 @@ func (f *playFlags) play(cmd *cobra.Command) (err error) {
 		}
 		cfg.Spec = &file.Contract.Spec
 	}
-	if cfg.Model, err = mujoco.Load(map[string]string{"full": mujoco.Full, "coarse": mujoco.Coarse}[f.physics]); err != nil {
+	if cfg.Model, err = mujoco.Load("go1_" + f.physics + ".xml"); err != nil {
 		return err
 	}
 	defer cfg.Model.Close()
@@ -240,7 +237,7 @@ func (f *playFlags) play(cmd *cobra.Command) (err error) {
 		return err
 	}
 	r := t.result(wall)
-	r.Policy, r.Command, r.Fault, r.Seed, r.Threads = f.policy, cfg.Commands.Min, f.fault, f.seed, min(f.threads, f.rows)
+	r.Policy, r.Command, r.Fault, r.Seed, r.Threads = f.policy, cfg.World.Commands.Min, f.fault, f.seed, min(f.threads, f.rows)
 	r.PhysicsBad, r.Physics = env.BadRows(), f.physics
 	if file != nil {
 		r.Policy, r.Contract = filepath.Base(f.policy), string(file.Source)
@@ -263,7 +260,7 @@ func (f *playFlags) warn(w io.Writer, cfg mujoco.EnvConfig) {
 		name, unit string
 		r          [2]float32
 	}{{"vx", "m/s", trained.Vx}, {"vy", "m/s", trained.Vy}, {"wz", "rad/s", trained.Wz}} {
-		if c := cfg.Commands.Min[i]; c < r.r[0] || c > r.r[1] {
+		if c := cfg.World.Commands.Min[i]; c < r.r[0] || c > r.r[1] {
 			fmt.Fprintf(w, "note: the contract's range of %s is %v..%v %s, the command is %v\n", r.name, r.r[0], r.r[1], r.unit, c)
 		}
 	}
