@@ -20,22 +20,23 @@ func Fixed(vx, vy, wz float32) Commands {
 	return Commands{Min: c, Max: c}
 }
 
-// commandNames are for errors.
-var commandNames = [3]string{"vx", "vy", "wz"}
+// MaxCommand bounds Min and Max, m/s and rad/s: no legs go as fast, and a range must
+// have a length.
+const MaxCommand = 100
 
 // Check refuses commands that cannot be drawn and names the member.
 func (c *Commands) Check() error {
-	for i, n := range commandNames {
-		if lo, hi := c.Min[i], c.Max[i]; lo-lo != 0 || hi-hi != 0 || lo > hi {
-			return fmt.Errorf("task: command %s: %v..%v is not a range", n, lo, hi)
+	for i, n := range [...]string{"vx", "vy", "wz"} {
+		if lo, hi := c.Min[i], c.Max[i]; !(lo >= -MaxCommand && lo <= hi && hi <= MaxCommand) {
+			return fmt.Errorf("task: world: commands.min, commands.max: command %s is %v..%v, want a range within -%d..%d", n, lo, hi, MaxCommand, MaxCommand)
 		}
 	}
 	e := c.EverySeconds
-	if e != [2]float64{} && !(e[0] > 0 && e[0] <= e[1] && e[1]-e[1] == 0) {
-		return fmt.Errorf("task: command: a new one every %v..%v s is not a range", e[0], e[1])
+	if e != [2]float64{} && !(e[0] > 0 && e[0] <= e[1] && e[1] <= 1e6) {
+		return fmt.Errorf("task: world: commands.every_seconds is %v..%v, want a range above 0, up to 1e6, or 0..0", e[0], e[1])
 	}
 	if !(c.ZeroShare >= 0 && c.ZeroShare <= 1) {
-		return fmt.Errorf("task: command: a share of %v zeros, want 0..1", c.ZeroShare)
+		return fmt.Errorf("task: world: commands.zero_share is %v, want 0..1", c.ZeroShare)
 	}
 	return nil
 }

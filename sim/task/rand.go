@@ -1,7 +1,6 @@
 package task
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 )
@@ -58,31 +57,6 @@ func (r *Rand) addSym(by float32, x []float32) {
 	if len(x) == 1 {
 		x[0] += by * (float32(r.Uint64()>>40)*unit - 1)
 	}
-}
-
-// AppendState appends the generator's state.
-func (r *Rand) AppendState(b []byte) []byte {
-	b, err := r.AppendBinary(b)
-	if err != nil {
-		panic(err) // a PCG can always be written
-	}
-	return b
-}
-
-// randState is the length of a generator's state, bytes.
-const randState = 20
-
-// RestoreState takes a state that AppendState wrote from the front of b.
-func (r *Rand) RestoreState(b []byte) (rest []byte, err error) {
-	if len(b) < randState {
-		return b, fmt.Errorf("task: state of random numbers: %d bytes, want %d", len(b), randState)
-	}
-	var p rand.PCG
-	if err := p.UnmarshalBinary(b[:randState]); err != nil {
-		return b, fmt.Errorf("task: state of random numbers: %w", err)
-	}
-	r.PCG = p
-	return b[randState:], nil
 }
 
 // Stream gives row's random numbers for one purpose as a *rand.Rand, for callers

@@ -86,9 +86,35 @@ func (s *stateReader) bool() bool {
 }
 
 func (s *stateReader) random(r *Rand) {
-	if s.err == nil {
-		s.rest, s.err = r.RestoreState(s.rest)
+	if b := s.take(randState); b != nil {
+		if err := r.UnmarshalBinary(b); err != nil {
+			s.err = fmt.Errorf("task: state of %s: %w", s.what, err)
+		}
 	}
+}
+
+// AppendState appends the generator's state.
+func (r *Rand) AppendState(b []byte) []byte {
+	b, err := r.AppendBinary(b)
+	if err != nil {
+		panic(err) // a PCG can always be written
+	}
+	return b
+}
+
+// randState is the length of a generator's state, bytes.
+const randState = 20
+
+// RestoreState takes a state that AppendState wrote from the front of b. Refused bytes
+// leave r as it was.
+func (r *Rand) RestoreState(b []byte) (rest []byte, err error) {
+	n, s := *r, stateReader{what: "random numbers", rest: b}
+	s.random(&n)
+	if s.err != nil {
+		return b, s.err
+	}
+	*r = n
+	return s.rest, nil
 }
 
 // AppendState appends the commander's state: the command, its age, what follows.

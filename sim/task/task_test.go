@@ -2,10 +2,13 @@ package task
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/rollout"
 )
 
 func TestFixedCommandStays(t *testing.T) {
@@ -94,9 +97,6 @@ func TestCommandsDependOnSeedAndRow(t *testing.T) {
 	if len(seen) != 900 {
 		t.Errorf("900 pairs of seed and row give %d commands", len(seen))
 	}
-	if Stream(1, 0, StreamStart).Uint64() == Stream(1, 0, StreamFault).Uint64() {
-		t.Error("two purposes share a stream")
-	}
 }
 
 func TestCommandsRefuse(t *testing.T) {
@@ -107,13 +107,13 @@ func TestCommandsRefuse(t *testing.T) {
 	}{
 		{"command vx", Fixed(float32(nan), 0, 0)},
 		{"command wz", Fixed(0, 0, float32(math.Inf(1)))},
-		{"command vy: 1..-1", Commands{Min: [3]float32{0, 1}, Max: [3]float32{0, -1}}},
-		{"every 2..1 s", Commands{EverySeconds: [2]float64{2, 1}}},
-		{"every 0..1 s", Commands{EverySeconds: [2]float64{0, 1}}},
-		{"every NaN", Commands{EverySeconds: [2]float64{nan, 1}}},
-		{"every 1..+Inf", Commands{EverySeconds: [2]float64{1, math.Inf(1)}}},
-		{"1.5 zeros", Commands{ZeroShare: 1.5}},
-		{"NaN zeros", Commands{ZeroShare: nan}},
+		{"command vy is 1..-1", Commands{Min: [3]float32{0, 1}, Max: [3]float32{0, -1}}},
+		{"commands.every_seconds is 2..1", Commands{EverySeconds: [2]float64{2, 1}}},
+		{"commands.every_seconds is 0..1", Commands{EverySeconds: [2]float64{0, 1}}},
+		{"commands.every_seconds is NaN", Commands{EverySeconds: [2]float64{nan, 1}}},
+		{"commands.every_seconds is 1..+Inf", Commands{EverySeconds: [2]float64{1, math.Inf(1)}}},
+		{"commands.zero_share is 1.5", Commands{ZeroShare: 1.5}},
+		{"commands.zero_share is NaN", Commands{ZeroShare: nan}},
 	} {
 		if err := c.bad.Check(); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("error %v, want %q", err, c.says)
@@ -122,7 +122,6 @@ func TestCommandsRefuse(t *testing.T) {
 }
 
 func TestFalls(t *testing.T) {
-	standing := Moment{Height: 0.28, Gravity: [3]float64{0, 0, -1}, Knees: [4]float64{0.13, 0.13, 0.13, 0.13}}
 	f := DefaultFalls()
 	for _, c := range []struct {
 		name string
@@ -139,9 +138,9 @@ func TestFalls(t *testing.T) {
 		{"a knee low", false, func(m *Moment) { m.Knees[2] = 0.021 }},
 		{"a knee on the floor", true, func(m *Moment) { m.Knees[3] = 0.019 }},
 	} {
-		m := standing
-		c.edit(&m)
-		if got := f.Fell(&m); got != c.fell {
+		m := standing()
+		c.edit(m)
+		if got := f.Fell(m); got != c.fell {
 			t.Errorf("%s: fell %v", c.name, got)
 		}
 	}
@@ -168,5 +167,52 @@ func TestDefaultSpec(t *testing.T) {
 	s.Home[0], s.Joints[0] = 9, "other" // a copy: the robot's facts stay
 	if go1.Home[0] == 9 || go1.JointNames[0] == "other" {
 		t.Error("DefaultSpec lends out the robot's facts")
+	}
+}
+
+// The contract of recipe.md, "Environment".
+func TestWalkSpec(t *testing.T) {
+	s := WalkSpec()
+	if err := go1.Fit(s, go1.Sensing{}); err != nil {
+		t.Fatal(err)
+	}
+	policy := []rollout.Term{
+		{Name: "base_ang_vel", Size: 3, Scale: 0.25, History: 1, Sensed: true},
+		{Name: "projected_gravity", Size: 3, Scale: 1, History: 1, Sensed: true},
+		{Name: "joint_pos", Size: 12, Scale: 1, History: 1, Sensed: true},
+		{Name: "joint_vel", Size: 12, Scale: 0.05, History: 1, Sensed: true},
+		{Name: "actions", Size: 12, Scale: 1, History: 1, Sensed: true},
+		{Name: "command", Size: 3, Scale: 1, History: 1, Sensed: true},
+		{Name: "clock", Size: 2, Scale: 1, History: 1, Sensed: true},
+	}
+	critic := append(slices.Clone(policy),
+		rollout.Term{Name: "base_lin_vel", Size: 3, Scale: 1, History: 1},
+		rollout.Term{Name: "base_height", Size: 1, Scale: 10, History: 1},
+		rollout.Term{Name: "foot_contact", Size: 4, Scale: 1, History: 1},
+		rollout.Term{Name: "foot_height", Size: 4, Scale: 10, History: 1},
+		rollout.Term{Name: "friction", Size: 1, Scale: 1, History: 1},
+		rollout.Term{Name: "trunk_mass", Size: 1, Scale: 1, History: 1},
+		rollout.Term{Name: "motor_gain", Size: 1, Scale: 10, History: 1},
+		rollout.Term{Name: "latency", Size: 1, Scale: 50, History: 1})
+	want := rollout.Spec{
+		Robot:  "unitree-go1",
+		Joints: go1.JointNames[:],
+		Home:   []float32{0.1, 0.9, -1.8, -0.1, 0.9, -1.8, 0.1, 0.9, -1.8, -0.1, 0.9, -1.8},
+		Action: rollout.Action{Clip: &[2]float32{-5, 5},
+			Scale: []float32{0.15, 0.3, 0.3, 0.15, 0.3, 0.3, 0.15, 0.3, 0.3, 0.15, 0.3, 0.3}},
+		Kp: slices.Repeat([]float32{35}, 12), Kd: slices.Repeat([]float32{0.5}, 12),
+		PolicyPeriodNs: 20e6, ControlPeriodNs: 2e6,
+		Command: rollout.Command{Vx: [2]float32{-1, 1}, Vy: [2]float32{-0.5, 0.5}, Wz: [2]float32{-1, 1}},
+		Clock:   rollout.Clock{Hz: 2.2, Start: 0, MinCommand: 0.05},
+		Groups: []rollout.Group{
+			{Name: "policy", Layout: rollout.ByTerm, Terms: policy},
+			{Name: "critic", Layout: rollout.ByTerm, Terms: critic},
+		},
+	}
+	if diff := cmp.Diff(&want, s); diff != "" {
+		t.Error(diff)
+	}
+	if p, c := s.Group("policy").Size(), s.Group("critic").Size(); p != 47 || c != 63 {
+		t.Errorf("%d and %d numbers, want 47 and 63", p, c)
 	}
 }
