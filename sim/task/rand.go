@@ -58,10 +58,3 @@ func (r *Rand) addSym(by float32, x []float32) {
 		x[0] += by * (float32(r.Uint64()>>40)*unit - 1)
 	}
 }
-
-// Stream gives row's random numbers for one purpose as a *rand.Rand, for callers
-// that do not save them.
-func Stream(seed uint64, row int, purpose uint64) *rand.Rand {
-	r := NewRand(seed, row, purpose)
-	return rand.New(&r.PCG)
-}

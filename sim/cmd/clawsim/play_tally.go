@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/openclaw-rl/openclaw/agent/rollout"
@@ -89,12 +88,12 @@ func (zeroPolicy) Act(_ *rollout.Step, out *rollout.Decision) error {
 }
 
 // randomPolicy asks for uniform actions in -1..1; each row has its own numbers.
-type randomPolicy struct{ streams []*rand.Rand }
+type randomPolicy struct{ rands []task.Rand }
 
 func newRandomPolicy(seed uint64, rows int) *randomPolicy {
 	p := &randomPolicy{}
 	for row := range rows {
-		p.streams = append(p.streams, task.Stream(seed, row, task.StreamPolicy))
+		p.rands = append(p.rands, task.NewRand(seed, row, task.StreamPolicy))
 	}
 	return p
 }
@@ -104,7 +103,7 @@ func (*randomPolicy) Reset([]int) {}
 func (p *randomPolicy) Act(step *rollout.Step, out *rollout.Decision) error {
 	dim := len(out.Action) / len(out.Acted)
 	for i := range out.Action {
-		out.Action[i] = float32(2*p.streams[step.FirstRow+i/dim].Float64() - 1)
+		out.Action[i] = float32(p.rands[step.FirstRow+i/dim].Sym(1))
 	}
 	return nil
 }
