@@ -51,11 +51,11 @@ func DefaultFalls() Falls {
 func (f *Falls) Check() error {
 	switch {
 	case !(f.MinHeight >= -1e3 && f.MinHeight < 0.25):
-		return fmt.Errorf("task: falls.min_height: trunk below %v m, want a limit below 0.25", f.MinHeight)
+		return fmt.Errorf("task: world: falls.min_height: trunk below %v m, want a limit below 0.25", f.MinHeight)
 	case !(f.MaxTilt > 0 && f.MaxTilt <= 10):
-		return fmt.Errorf("task: falls.max_tilt: tilt above %v rad, want a limit above 0", f.MaxTilt)
+		return fmt.Errorf("task: world: falls.max_tilt: tilt above %v rad, want a limit above 0", f.MaxTilt)
 	case !(f.MinKnee >= -1e3 && f.MinKnee < 0.1):
-		return fmt.Errorf("task: falls.min_knee: knee below %v m, want a limit below 0.1", f.MinKnee)
+		return fmt.Errorf("task: world: falls.min_knee: knee below %v m, want a limit below 0.1", f.MinKnee)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (f *Falls) Fell(m *Moment) bool {
 
 // Places in a row of metrics; from Rewards on follow the reward's terms.
 const (
-	Vx         = iota // m/s, at the IMU, body frame, as the robot's own Env has it
+	Vx         = iota // m/s, trunk's origin, body frame
 	Vy                // m/s
 	Wz                // rad/s
 	VelErr            // m/s, |(vx, vy) - command|
@@ -101,7 +101,7 @@ func MetricNames() []string {
 // Measure writes a row's metrics up to Rewards; Reward.Score writes those after.
 func Measure(m *Moment, out []float32) {
 	out = out[:Rewards]
-	vx, vy, wz := m.LinVelIMU[0], m.LinVelIMU[1], m.AngVel[2]
+	vx, vy, wz := m.LinVel[0], m.LinVel[1], m.AngVel[2]
 	out[Vx], out[Vy], out[Wz] = float32(vx), float32(vy), float32(wz)
 	out[VelErr] = float32(math.Hypot(vx-float64(m.Command[0]), vy-float64(m.Command[1])))
 	out[YawErr] = float32(math.Abs(wz - float64(m.Command[2])))

@@ -167,8 +167,8 @@ func TestMeasure(t *testing.T) {
 		t.Fatalf("%d metrics: %v", metrics, names)
 	}
 	m := standing()
-	m.LinVel = [3]float64{9, 9, 9}
-	m.LinVelIMU, m.AngVel[2], m.Height, m.Power = [3]float64{1.3, -0.4, 9}, 0.5, 0.28, 61
+	m.LinVelIMU = [3]float64{9, 9, 9}
+	m.LinVel, m.AngVel[2], m.Height, m.Power = [3]float64{1.3, -0.4, 9}, 0.5, 0.28, 61
 	m.Command = [3]float32{1, 0, 1}
 	m.Contact[1] = false
 	for i := range m.Action { // 0.3 rad * 0.5 on half of the joints
