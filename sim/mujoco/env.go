@@ -39,6 +39,7 @@ type Env struct {
 	observers []*go1.Observer
 	noisy     []bool // per group: shown what sensors show
 	params    Params // of a row to which no episode has done anything
+	fault     task.Fault
 
 	substeps     int     // physics steps of one Step
 	episodeSteps int     // 0: no time-out
@@ -82,7 +83,7 @@ func NewEnv(cfg EnvConfig) (*Env, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	e := &Env{spec: *cfg.Spec, world: *cfg.World, model: cfg.Model, params: cfg.Params, period: float64(cfg.Spec.PolicyPeriodNs) / 1e9}
+	e := &Env{spec: *cfg.Spec, world: *cfg.World, model: cfg.Model, params: cfg.Params, fault: cfg.Fault, period: float64(cfg.Spec.PolicyPeriodNs) / 1e9}
 	if err := e.build(&cfg); err != nil {
 		_ = e.Close()
 		return nil, err

@@ -162,6 +162,30 @@ func TestRowsAreIndependentBitForBit(t *testing.T) {
 	}
 }
 
+// The same for the training Env, with all that varies in it: alone or among 4096.
+func TestTrainingRowsAreIndependentBitForBit(t *testing.T) {
+	const rows, n = 4096, 15
+	config := func(rows, threads int) EnvConfig {
+		cfg := trainConfig(t, "ship", rows, threads)
+		cfg.Seed, cfg.World.EpisodeSeconds, cfg.World.Pushes.EverySeconds = 3, 0.2, [2]float64{0.06, 0.1}
+		return cfg
+	}
+	one := steps(t, openEnv(t, config(rows, 1)), 0, n)
+	two := steps(t, openEnv(t, config(rows, 2)), 0, n)
+	for row := range rows {
+		if !sameBits(one[row], two[row]) {
+			t.Fatalf("row %d differs between one thread and two", row)
+		}
+	}
+	for _, row := range []int{0, 31, 32, 2047, 4095} {
+		cfg := config(1, 1)
+		cfg.FirstRow = row
+		if alone := steps(t, openEnv(t, cfg), row, n); !sameBits(alone[0], one[row]) {
+			t.Fatalf("row %d differs alone and among %d", row, rows)
+		}
+	}
+}
+
 // The robot's own Env and this one show the same numbers for the same moment.
 func TestFirstObservation(t *testing.T) {
 	cfg := envConfig(t, 1, 1)
