@@ -375,7 +375,7 @@ func (e *Env) furnish(row int) {
 func (e *Env) look(row int) {
 	r, s := &e.rows[row], &e.batch.out[row]
 	m := &r.moment
-	m.LinVel, m.LinVelIMU, m.AngVel, m.Gravity = s.LinVelBody, s.LinVelIMU, s.AngVelBody, s.Gravity
+	m.LinVel, m.AngVel, m.Gravity = s.LinVelBody, s.AngVelBody, s.Gravity
 	m.Height, m.Knees, m.Q = s.Pos[2], s.KneeHeight, s.Q
 	m.Tau2, m.Power, m.Contact = s.Tau2, s.Power, s.Contacts
 	for leg := range go1.Legs {

@@ -17,10 +17,10 @@
 //	presets Nominal, Walk, Ship; JSON by DecodeWorld; eval_v1.json by EvalV1
 //
 // sim/mujoco builds its rollout.Env and its evaluation from these parts; clawsim lists
-// the faults; clawlearn names worlds. Everything is plain Go. Random numbers come from
-// the seed, the row's number and the purpose alone, so that a row does the same alone
-// or among others, and after New nothing allocates. What changes in a row (Commander,
-// Row, Episode, Rand) is saved by AppendState and read back by RestoreState.
+// the faults. Everything is plain Go. Random numbers come from the seed, the row's
+// number and the purpose alone, so that a row does the same alone or among others, and
+// after New nothing allocates. What changes in a row (Commander, Row, Episode, Rand) is
+// saved by AppendState and read back by RestoreState.
 //
 // Units are SI; joints and legs are in the SDK's order unless a comment says policy
 // order.

@@ -10,15 +10,14 @@ import (
 // Moment is what judging a row needs of its physics and of what was asked of it, at
 // the end of a step. Legs and joints are in the SDK's order, actions in the policy's.
 type Moment struct {
-	LinVel    [3]float64          // m/s, trunk's origin, body frame
-	LinVelIMU [3]float64          // m/s, at the IMU, body frame: what base_lin_vel shows
-	AngVel    [3]float64          // rad/s, body frame
-	Gravity   [3]float64          // its direction in the body's frame; upright 0, 0, -1
-	Height    float64             // m, trunk's origin above the floor
-	Knees     [go1.Legs]float64   // m, knee axes above the floor
-	Q, Home   [go1.Joints]float64 // rad; the contract's home
-	Tau2      float64             // (N*m)^2, sum over motors of torque squared, mean over the step
-	Power     float64             // W, sum over motors of |torque * speed|, mean over the step
+	LinVel  [3]float64          // m/s, trunk's origin, body frame; base_lin_vel shows that of the IMU
+	AngVel  [3]float64          // rad/s, body frame
+	Gravity [3]float64          // its direction in the body's frame; upright 0, 0, -1
+	Height  float64             // m, trunk's origin above the floor
+	Knees   [go1.Legs]float64   // m, knee axes above the floor
+	Q, Home [go1.Joints]float64 // rad; the contract's home
+	Tau2    float64             // (N*m)^2, sum over motors of torque squared, mean over the step
+	Power   float64             // W, sum over motors of |torque * speed|, mean over the step
 
 	Contact    [go1.Legs]bool    // the foot presses on the floor
 	FootHeight [go1.Legs]float64 // m, lowest point of the foot above the floor

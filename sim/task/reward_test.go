@@ -37,7 +37,6 @@ func TestRewardByHand(t *testing.T) {
 		{"standing", func(*Moment) {}, false, nil},
 		{"velocity error 0.3, 0.4 m/s", func(m *Moment) {
 			m.LinVel, m.Command = [3]float64{1.3, -0.4, 0}, [3]float32{1, 0, 0}
-			m.LinVelIMU = [3]float64{9, 9, 9} // not what is tracked
 		}, false, map[string]float64{"tracking_lin_vel": 0.03 * e}},
 		{"yaw rate error 0.5 rad/s", func(m *Moment) { m.AngVel[2], m.Command[2] = 0.5, 1 }, false,
 			map[string]float64{"tracking_ang_vel": 0.015 * e}},
@@ -167,7 +166,6 @@ func TestMeasure(t *testing.T) {
 		t.Fatalf("%d metrics: %v", metrics, names)
 	}
 	m := standing()
-	m.LinVelIMU = [3]float64{9, 9, 9}
 	m.LinVel, m.AngVel[2], m.Height, m.Power = [3]float64{1.3, -0.4, 9}, 0.5, 0.28, 61
 	m.Command = [3]float32{1, 0, 1}
 	m.Contact[1] = false
