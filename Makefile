@@ -28,10 +28,10 @@ PROGRAMS := ./agent/cmd/clawagent ./sim/cmd/clawsim ./onnx/cmd/clawpolicy
 RACE := ./agent/... ./onnx/... ./sim/virtual/...
 STATICCHECK := go tool -modfile=.ci/tools.mod staticcheck
 
-.PHONY: help deps build demo test race fuzz bench soak lint clean test-deps
+.PHONY: help deps build demo test race fuzz bench bench-peers soak lint clean test-deps
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 deps: ## fetch MuJoCo and ONNX Runtime (30 MB, once per user) and unpack them into .deps [ARCH=amd64|arm64]
 	@command -v python3 >/dev/null || { echo "deps: python3 with pip is needed (Debian: make test-deps)" >&2; exit 1; }
@@ -62,6 +62,17 @@ fuzz: deps ## run every fuzz test for FUZZTIME, one after the other [FUZZTIME=60
 bench: deps ## run the benchmarks [BENCH=REGEXP]
 	go test ./... -run '^$$' -bench '$(BENCH)' -benchmem
 
+# EnvPool and what it needs, 1.1 GB, lie in a virtual environment in the user's cache; its list of packages is written into it last.
+PAIRS ?= 7
+PEERS = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/openclaw/peers
+bench-peers: build ## compare the simulator with EnvPool's Go1, 10 minutes, results in out/peers [PAIRS=7 POLICY=go1_policy.onnx]
+	@cmp -s sim/peers/requirements.txt '$(PEERS)/requirements.txt' || { \
+		echo "bench-peers: installing EnvPool into $(PEERS)" >&2; rm -rf '$(PEERS)'; python3 -m venv '$(PEERS)' && \
+		'$(PEERS)/bin/pip' install --quiet --disable-pip-version-check --only-binary=:all: -r sim/peers/requirements.txt && \
+		cp sim/peers/requirements.txt '$(PEERS)/'; }
+	@'$(PEERS)/bin/python' -B sim/peers/bench_peers.py --pairs '$(PAIRS)' --clawsim '$(BIN)/clawsim' \
+		--policy '$(or $(POLICY),../shared/policies/go1_policy.onnx)'
+
 # A promise's test is named TestPromise<n>...; it runs a short seeded sample unless OPENCLAW_SOAK is n, and then the full count, writing
 # a line of JSON a case to the file OPENCLAW_SOAK_LOG names. So do the tests of this table, each under a word: WORD FOLDER TEST.
 SOAKS = mutants ./agent/safety TestMutants\n hour ./sim/e2e TestSoakHourOfWalking\n
@@ -84,6 +95,7 @@ lint: deps ## check form and find mistakes: gofmt, go mod tidy, go vet, staticch
 	go vet ./...
 	$(STATICCHECK) ./...
 	python3 -B -m unittest discover -s .ci -p '*_test.py'
+	python3 -B -m unittest discover -s sim/peers -p '*_test.py'
 
 clean: ## remove bin, out and .deps; downloads stay in the user's cache
 	rm -rf bin out .deps

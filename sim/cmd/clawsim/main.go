@@ -2,6 +2,7 @@
 //
 //	clawsim robot   ◄─ UDP ─►  clawagent, or any program of the maker's SDK
 //	clawsim play    policy ─► physics of many rows ─► figures
+//	clawsim bench   how fast those rows are, and where the time goes
 //	clawsim demo    starts robot and agent, walks, judges by the robot's log
 package main
 
@@ -20,6 +21,6 @@ func newRoot() *cobra.Command {
 		Long:  "clawsim simulates the Unitree Go1 with MuJoCo.",
 	}
 	root.AddCommand(newRobot()...)
-	root.AddCommand(newPlayCommand(), newDemoCommand())
+	root.AddCommand(newPlayCommand(), newBenchCommand(), newDemoCommand())
 	return root
 }

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/openclaw-rl/openclaw/agent/rollout"
+	"github.com/openclaw-rl/openclaw/sim/mujoco"
+)
+
+// Parts of a measurement.
+const (
+	benchWarmSteps   = 50
+	benchWarmAtLeast = 5
+	benchWarmTime    = time.Second
+	// Memory is looked at and the bar drawn between segments of about this length, so that neither is
+	// among what is counted.
+	benchSegment = 100 * time.Millisecond
+)
+
+// benchRun is one measurement under way.
+type benchRun struct {
+	env           *mujoco.Env
+	spec          rollout.Spec
+	policy        rollout.Policy
+	before, after *rollout.Step
+	decision      *rollout.Decision
+	ended         []int
+	contacts      int // place among a row's metrics; -1: none
+
+	steps              int
+	stepTime, actTime  time.Duration
+	contactSum         float64
+	terminated, tooOld int
+}
+
+// measure steps rows on threads and says what it took; nil when ctx ended before anything was
+// measured.
+func (s *benchSubject) measure(ctx context.Context, rows, threads int, bar *benchBar) (*benchFigures, error) {
+	forgetPeak()
+	cfg := s.cfg
+	cfg.Rows, cfg.Threads = rows, threads
+	env, err := mujoco.NewEnv(cfg)
+	if err != nil {
+		if s.file != nil {
+			err = fmt.Errorf("%s: %w", s.flags.policy, err)
+		}
+		return nil, err
+	}
+	defer env.Close()
+	spec := env.Spec()
+	policy, closePolicy, err := s.newPolicy(&spec)
+	if err != nil {
+		return nil, err
+	}
+	defer closePolicy()
+	r := &benchRun{env: env, spec: spec, policy: policy, before: rollout.NewStep(spec), after: rollout.NewStep(spec),
+		decision: rollout.NewDecision(spec), ended: make([]int, 0, rows), contacts: slices.Index(spec.Metrics, "contacts")}
+	policy.Reset(nil)
+	err = env.Reset(ctx, nil, r.before)
+	if err == nil {
+		err = r.warm(ctx)
+	}
+	*r = benchRun{env: env, spec: spec, policy: policy, before: r.before, after: r.after, decision: r.decision, ended: r.ended,
+		contacts: r.contacts}
+	physics, around := env.Times()
+	bad := env.BadRows()
+	var mallocs uint64
+	if err == nil {
+		mallocs, err = r.run(ctx, s.flags, bar)
+	}
+	if ctx.Err() == nil && err != nil {
+		return nil, err
+	}
+	if r.steps == 0 {
+		return nil, nil
+	}
+	physicsEnd, aroundEnd := env.Times()
+	f := &benchFigures{Rows: rows, Threads: threads, Steps: r.steps, Seconds: r.stepTime.Seconds(), Fell: r.terminated, TimedOut: r.tooOld,
+		Ended: r.terminated + r.tooOld, PhysicsBad: env.BadRows() - bad}
+	n := float64(rows * r.steps)
+	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 / n }
+	f.StepsPerS = n / f.Seconds
+	f.PhysicsUs, f.AroundUs = us(physicsEnd-physics), us(aroundEnd-around)
+	f.WaitingUs = max(0, float64(threads)*us(r.stepTime)-f.PhysicsUs-f.AroundUs)
+	f.PolicyUs = us(r.actTime)
+	f.AllocsPerStep = float64(mallocs / uint64(r.steps)) // whole, as in testing.AllocsPerRun: the runtime itself allocates now and then
+	f.Contacts = orNaN(r.contactSum, int(n))
+	if r.contacts < 0 {
+		f.Contacts = orNaN(0, 0)
+	}
+	f.PeakMB, f.NowMB = memoryMB()
+	return f, nil
+}
+
+// step lets the policy act and every row do one control step.
+func (r *benchRun) step(ctx context.Context) error {
+	start := time.Now()
+	if err := r.policy.Act(r.before, r.decision); err != nil {
+		return err
+	}
+	acted := time.Now()
+	if err := r.env.Step(ctx, r.decision.Action, r.after); err != nil {
+		return err
+	}
+	r.actTime += acted.Sub(start)
+	r.stepTime += time.Since(acted)
+	r.steps++
+	k := len(r.spec.Metrics)
+	r.ended = r.ended[:0]
+	for row := range r.spec.Rows {
+		switch {
+		case r.after.Terminated[row]:
+			r.terminated++
+			r.ended = append(r.ended, row)
+		case r.after.TimedOut[row]:
+			r.tooOld++
+			r.ended = append(r.ended, row)
+		}
+		if r.contacts >= 0 {
+			r.contactSum += float64(r.after.Metrics[row*k+r.contacts])
+		}
+	}
+	r.before, r.after = r.after, r.before
+	if len(r.ended) > 0 {
+		r.policy.Reset(r.ended)
+	}
+	return nil
+}
+
+// warm does steps that are not counted: memory is touched, caches and clocks are up, feet are down.
+func (r *benchRun) warm(ctx context.Context) error {
+	for i := range benchWarmSteps {
+		if i >= benchWarmAtLeast && r.stepTime+r.actTime > benchWarmTime {
+			break
+		}
+		if err := r.step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run measures for as long as the flags say and returns how many objects the steps allocated.
+func (r *benchRun) run(ctx context.Context, f *benchFlags, bar *benchBar) (mallocs uint64, err error) {
+	runtime.GC()
+	var before, after runtime.MemStats
+	done := func() float64 {
+		if f.steps > 0 {
+			return float64(r.steps) / float64(f.steps)
+		}
+		return r.stepTime.Seconds() / f.seconds
+	}
+	for done() < 1 && err == nil {
+		segment := r.stepTime
+		runtime.ReadMemStats(&before)
+		for err == nil && done() < 1 && r.stepTime-segment < benchSegment {
+			err = r.step(ctx)
+		}
+		runtime.ReadMemStats(&after)
+		mallocs += after.Mallocs - before.Mallocs
+		bar.show(done())
+	}
+	bar.next()
+	return mallocs, err
+}
+
+// forgetPeak begins a new peak of this process's memory, so that a measurement does not show the one
+// before it. Where the kernel does not let it, the peak is of all so far.
+func forgetPeak() {
+	debug.FreeOSMemory()
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
+}
+
+// memoryMB is this process's resident memory in MiB, its peak and now.
+func memoryMB() (peak, now float64) {
+	peak, now = orNaN(0, 0), orNaN(0, 0)
+	file, err := os.Open("/proc/self/status")
+	if err != nil {
+		return peak, now
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		var kb float64
+		if name != "VmHWM" && name != "VmRSS" {
+			continue
+		}
+		if _, err := fmt.Sscan(value, &kb); err != nil {
+			continue
+		}
+		if name == "VmHWM" {
+			peak = kb / 1024
+		} else {
+			now = kb / 1024
+		}
+	}
+	return peak, now
+}
+
+// benchBar shows how far several measurements are; where nobody watches it does nothing.
+type benchBar struct {
+	bar  *progressbar.ProgressBar
+	done int
+}
+
+// benchBarParts is the length of one measurement on the bar.
+const benchBarParts = 100
+
+func newBenchBar(w io.Writer, measurements int) *benchBar {
+	b := &benchBar{}
+	if isTerminal(w) {
+		b.bar = progressbar.NewOptions(measurements*benchBarParts, progressbar.OptionSetWriter(w),
+			progressbar.OptionSetDescription("measuring"), progressbar.OptionClearOnFinish())
+	}
+	return b
+}
+
+// show draws the bar with part, 0..1, of the present measurement done; a broken terminal does not
+// stop it.
+func (b *benchBar) show(part float64) {
+	if b.bar != nil {
+		_ = b.bar.Set(b.done*benchBarParts + int(min(part, 1)*benchBarParts))
+	}
+}
+
+func (b *benchBar) next() { b.done++ }
+
+func (b *benchBar) finish() {
+	if b.bar != nil {
+		_ = b.bar.Finish()
+	}
+}
