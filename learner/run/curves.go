@@ -1,0 +1,249 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image/color"
+	"io/fs"
+	"math"
+	"os"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Panel is one diagram of curves.svg.
+type Panel struct {
+	Title string
+	Unit  string // beside the vertical axis: "m/s"
+	Tags  []string
+	Log   bool // logarithmic vertical axis; values that are not positive are left out
+}
+
+// The picture's measures, and how many dots a curve has at most: a run of a million iterations is as large a file as one of a thousand.
+const (
+	panelWidth  = 400 * vg.Millimeter / 3
+	panelHeight = 230 * vg.Millimeter / 3
+	columns     = 2
+	gap         = 5 * vg.Millimeter
+	maxDots     = 400
+)
+
+// Okabe and Ito's colours, which people tell apart who see fewer; a ninth curve begins again, dashed.
+var palette = []color.NRGBA{
+	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
+	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x00, 0x00, 0x00, 0xff}, {0xb8, 0xae, 0x1a, 0xff},
+}
+
+var dashes = [][]vg.Length{nil, {4, 2}, {1, 2}, {6, 2, 1, 2}}
+
+// WriteCurves draws what was logged so far as curves.svg, a panel beside the other. x is the tag of the horizontal axis, "" for the
+// iteration; iterations without it are left out. Curves that have no value are left out, and panels that have no curve; without any there is
+// no picture.
+func (f *Folder) WriteCurves(x string, panels []Panel) error {
+	data, err := os.ReadFile(f.Path(metricsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	picture, err := drawCurves(data, x, panels)
+	if err == nil && picture != nil {
+		err = writeAtomic(f.Path(curvesFile), picture)
+	}
+	if err != nil {
+		return fmt.Errorf("run: %s: %w", f.Path(curvesFile), err)
+	}
+	return nil
+}
+
+// drawCurves draws metrics.jsonl; nil is no picture. Lines that a killed process wrote in part are left out.
+func drawCurves(metrics []byte, x string, panels []Panel) ([]byte, error) {
+	if x == "" {
+		x = iterationKey
+	}
+	curves := map[string]plotter.XYs{}
+	for _, p := range panels {
+		for _, tag := range p.Tags {
+			curves[tag] = nil
+		}
+	}
+	for line := range bytes.Lines(metrics) {
+		_, values, err := readLine(line)
+		if err != nil {
+			continue
+		}
+		at, ok := values[x]
+		if !ok {
+			continue
+		}
+		for tag := range curves {
+			if y, ok := values[tag]; ok {
+				curves[tag] = append(curves[tag], plotter.XY{X: at, Y: y})
+			}
+		}
+	}
+	var shown []*panelPlot
+	for _, p := range panels {
+		plotted, err := newPanelPlot(&p, x, curves)
+		if err != nil {
+			return nil, fmt.Errorf("panel %q: %w", p.Title, err)
+		}
+		if plotted != nil {
+			shown = append(shown, plotted)
+		}
+	}
+	if len(shown) == 0 {
+		return nil, nil
+	}
+	across := min(columns, len(shown))
+	rows := (len(shown) + across - 1) / across
+	canvas := vgsvg.New(vg.Length(across)*panelWidth, vg.Length(rows)*panelHeight)
+	whole := draw.New(canvas)
+	whole.SetColor(color.White)
+	whole.Fill(whole.Rectangle.Path())
+	tiles := draw.Tiles{Cols: across, Rows: rows}
+	for i, p := range shown {
+		p.draw(draw.Crop(tiles.At(whole, i%across, i/across), gap/2, -gap/2, gap/2, -gap/2))
+	}
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// panelPlot is a diagram with its legend at the right, where it hides no curve.
+type panelPlot struct {
+	plot   *plot.Plot
+	legend plot.Legend
+}
+
+// newPanelPlot is nil for a panel without a curve.
+func newPanelPlot(p *Panel, x string, curves map[string]plotter.XYs) (*panelPlot, error) {
+	d := &panelPlot{plot.New(), plot.NewLegend()}
+	d.plot.Title.Text, d.plot.X.Label.Text, d.plot.Y.Label.Text = p.Title, x, p.Unit
+	d.plot.Title.TextStyle.Font.Size = 12
+	d.plot.Title.Padding = 6
+	for _, axis := range []*plot.Axis{&d.plot.X, &d.plot.Y} {
+		axis.Label.TextStyle.Font.Size, axis.Tick.Label.Font.Size = 10, 9
+		axis.Label.TextStyle.Font.Variant, axis.Tick.Label.Font.Variant = "Sans", "Sans"
+		axis.Tick.Marker = plot.TickerFunc(ticks)
+	}
+	d.plot.Title.TextStyle.Font.Variant, d.legend.TextStyle.Font.Variant = "Sans", "Sans"
+	d.legend.TextStyle.Font.Size = 9
+	d.legend.Top, d.legend.Left, d.legend.YPosition = true, true, 0.1
+	d.legend.ThumbnailWidth = 5 * vg.Millimeter
+	if p.Log {
+		d.plot.Y.Scale, d.plot.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xdd}, color.Gray{0xee}
+	d.plot.Add(grid)
+	empty := true
+	for i, tag := range p.Tags {
+		dots, band := thin(usable(curves[tag], p.Log))
+		if len(dots) == 0 {
+			continue
+		}
+		empty = false
+		ink := palette[i%len(palette)]
+		if band != nil {
+			area, err := plotter.NewPolygon(band)
+			if err != nil {
+				return nil, err
+			}
+			pale := ink
+			pale.A = 0x38
+			area.Color, area.LineStyle.Width = pale, 0
+			d.plot.Add(area)
+		}
+		line, err := plotter.NewLine(dots)
+		if err != nil {
+			return nil, err
+		}
+		line.Color, line.Width, line.Dashes = ink, 1.2, dashes[i/len(palette)%len(dashes)]
+		d.plot.Add(line)
+		if len(dots) <= 30 { // evaluations, now and then
+			marks, err := plotter.NewScatter(dots)
+			if err != nil {
+				return nil, err
+			}
+			marks.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: 1.5, Shape: draw.CircleGlyph{}}
+			d.plot.Add(marks)
+		}
+		d.legend.Add(tag, line)
+	}
+	if empty {
+		return nil, nil
+	}
+	return d, nil
+}
+
+// usable is without the values that an axis cannot show.
+func usable(all plotter.XYs, positive bool) plotter.XYs {
+	kept := make(plotter.XYs, 0, len(all))
+	for _, p := range all {
+		if !positive || p.Y > 0 {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// thin makes at most maxDots of all, each the mean of its neighbours, and where it took any together the outline of their least and greatest
+// values: a spike in one iteration still shows.
+func thin(all plotter.XYs) (dots, band plotter.XYs) {
+	if len(all) <= maxDots {
+		return all, nil
+	}
+	var low plotter.XYs
+	for i := range maxDots {
+		group := all[i*len(all)/maxDots : (i+1)*len(all)/maxDots]
+		least, most, sum := group[0].Y, group[0].Y, plotter.XY{}
+		for _, p := range group {
+			least, most = min(least, p.Y), max(most, p.Y)
+			sum.X += p.X / float64(len(group))
+			sum.Y += p.Y / float64(len(group))
+		}
+		dots = append(dots, sum)
+		band = append(band, plotter.XY{X: sum.X, Y: most})
+		low = append(low, plotter.XY{X: sum.X, Y: least})
+	}
+	for i := range low {
+		band = append(band, low[len(low)-1-i])
+	}
+	return dots, band
+}
+
+// ticks are plot's own, with large numbers in thousands (k) and millions (M).
+func ticks(low, high float64) []plot.Tick {
+	marks := plot.DefaultTicks{}.Ticks(low, high)
+	scale, unit := 1.0, ""
+	switch largest := max(math.Abs(low), math.Abs(high)); {
+	case largest >= 2e6 && largest < 1e12:
+		scale, unit = 1e6, "M"
+	case largest >= 2e3 && largest < 1e12:
+		scale, unit = 1e3, "k"
+	}
+	for i := range marks {
+		if v := marks[i].Value; marks[i].Label != "" && scale > 1 {
+			if marks[i].Label = "0"; v != 0 {
+				marks[i].Label = strconv.FormatFloat(v/scale, 'g', 4, 64) + " " + unit
+			}
+		}
+	}
+	return marks
+}
+
+func (d *panelPlot) draw(c draw.Canvas) {
+	legend := d.legend.Rectangle(c).Size().X
+	d.plot.Draw(draw.Crop(c, 0, -legend-gap, 0, 0))
+	d.legend.Draw(draw.Crop(c, c.Size().X-legend, 0, 0, -8*vg.Millimeter))
+}
