@@ -68,7 +68,8 @@ const (
 // in that of the table's authors, and wants each mistake that writing the fault
 // could have made to break one of its bounds. Bounds are what seeds 1 and 2 gave
 // with as much to both sides as the seeds differ and more; where rows fall
-// chance decides much, so medians have wide ones. A row whose table entry is one
+// chance decides much, so shares and medians have wide ones (four sets of 128
+// rows gave medians of 3.3..5.4 s for obs-late-2). A row whose table entry is one
 // run lies within them: a fall elsewhere at 1.84 s is one of a spread.
 func TestOneFaultTable(t *testing.T) {
 	if testing.Short() {
@@ -177,7 +178,7 @@ func faultBounds(t *testing.T, spec *rollout.Spec) []faultBound {
 				shown("gravity in m/s2", scale(9.81, 6, 9)),
 			}},
 		// In ours nothing gives before it runs at its fastest.
-		{"linvel-zero", shows{vx: about(3.74, 0.2)}, shows{fall: span{0.55, 0.9}, median: span{4, 8.5}}, []mistake{
+		{"linvel-zero", shows{vx: about(3.74, 0.2)}, shows{fall: span{0.45, 0.9}, median: span{4, 8.5}}, []mistake{
 			none,
 			named("linvel-command"),
 			shown("forward only", scale(0, 0, 1)),
@@ -211,7 +212,7 @@ func faultBounds(t *testing.T, spec *rollout.Spec) []faultBound {
 			faulty("scale times 0.75", task.Fault{ActionScale: 0.75}),
 		}},
 		// Ours has the torque-speed line, which such strides run into: most rows trip.
-		{"action-scale-double", shows{fall: span{0.6, 0.95}, median: span{1.8, 4.5}, vx: about(1.21, 0.06), wz: about(0.305, 0.06)},
+		{"action-scale-double", shows{fall: span{0.6, 0.95}, median: span{1.8, 6}, vx: about(1.21, 0.06), wz: about(0.305, 0.06)},
 			shows{fall: span{0.15, 0.5}, vx: about(1.171, 0.06), wz: about(0.373, 0.06)}, []mistake{
 				none,
 				faulty("scale times 1.5", task.Fault{ActionScale: 1.5}),
@@ -247,7 +248,7 @@ func faultBounds(t *testing.T, spec *rollout.Spec) []faultBound {
 				named("target-late-2"),
 				faulty("one step more", task.Fault{TargetDelay: 4}),
 			}},
-		{"obs-late-2", shows{fall: span{0.5, 0.9}, median: span{2.2, 6}}, shows{fall: span{0.75, 0.98}, median: span{2, 4.5}}, []mistake{
+		{"obs-late-2", shows{fall: span{0.5, 0.9}, median: span{2.2, 7.5}}, shows{fall: span{0.75, 0.98}, median: span{1.8, 6}}, []mistake{
 			none,
 			faulty("one step", task.Fault{ObsDelay: 1}),
 			faulty("three steps", task.Fault{ObsDelay: 3}),
