@@ -70,8 +70,14 @@ func Read(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("contract: %w", err)
 	}
+	return Parse(path, data)
+}
+
+// Parse is Read of bytes at hand, for a file that may not be there yet. path
+// stands in errors and says beside what to look for a contract and weights.
+func Parse(path string, data []byte) (f *File, err error) {
 	sum := sha256.Sum256(data)
-	f := &File{Path: path, SHA256: hex.EncodeToString(sum[:]), Bytes: data}
+	f = &File{Path: path, SHA256: hex.EncodeToString(sum[:]), Bytes: data}
 	if f.Model, err = ParseModel(data); err != nil {
 		return nil, fmt.Errorf("contract: %s: %w", path, err)
 	}

@@ -26,5 +26,5 @@
 // program, in ../lib of it, or in .deps/<os>-<arch>/lib of the working folder, of
 // the program's folder, or of any folder above those; `make deps` puts it there.
 //
-// Callers: the agent, the simulators, clawpolicy.
+// Callers: the agent, the simulators, onnx/export, clawpolicy.
 package session
