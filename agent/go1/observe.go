@@ -29,6 +29,7 @@ type Term struct {
 	Unit   string
 	Doc    string
 	Sensed bool // the robot's own sensors give it; otherwise it is estimated
+	Mirror Mirror
 	fill   func(o *Observer, r *Reading, out []float32)
 }
 
@@ -36,29 +37,29 @@ type Term struct {
 // know; the names are mjlab's and Isaac Lab's. Simulators add privileged terms
 // by Extend.
 var Terms = []Term{
-	{Name: "base_lin_vel", Size: 3, Unit: "m/s", Doc: "velocity of the IMU, body frame", Sensed: false,
+	{Name: "base_lin_vel", Size: 3, Unit: "m/s", Doc: "velocity of the IMU, body frame", Sensed: false, Mirror: polar,
 		fill: func(_ *Observer, r *Reading, out []float32) { copy(out, r.LinVel[:]) }},
-	{Name: "base_ang_vel", Size: 3, Unit: "rad/s", Doc: "gyroscope, body frame", Sensed: true,
+	{Name: "base_ang_vel", Size: 3, Unit: "rad/s", Doc: "gyroscope, body frame", Sensed: true, Mirror: axial,
 		fill: func(_ *Observer, r *Reading, out []float32) { copy(out, r.Gyro[:]) }},
-	{Name: "projected_gravity", Size: 3, Unit: "1", Doc: "direction of gravity, body frame; upright is 0, 0, -1", Sensed: true,
+	{Name: "projected_gravity", Size: 3, Unit: "1", Doc: "direction of gravity, body frame; upright is 0, 0, -1", Sensed: true, Mirror: polar,
 		fill: func(_ *Observer, r *Reading, out []float32) { copy(out, r.Gravity[:]) }},
-	{Name: "joint_pos", Size: Joints, Unit: "rad", Doc: "joint angle minus home, policy order", Sensed: true,
+	{Name: "joint_pos", Size: Joints, Unit: "rad", Doc: "joint angle minus home, policy order", Sensed: true, Mirror: byJoint,
 		fill: func(o *Observer, r *Reading, out []float32) {
 			for i, m := range o.motor {
 				out[i] = r.Q[m] - o.home[i]
 			}
 		}},
-	{Name: "joint_vel", Size: Joints, Unit: "rad/s", Doc: "joint speed, policy order", Sensed: true,
+	{Name: "joint_vel", Size: Joints, Unit: "rad/s", Doc: "joint speed, policy order", Sensed: true, Mirror: byJoint,
 		fill: func(o *Observer, r *Reading, out []float32) {
 			for i, m := range o.motor {
 				out[i] = r.Dq[m]
 			}
 		}},
-	{Name: "actions", Size: Joints, Unit: "1", Doc: "previous network output, policy order, before scale", Sensed: true,
+	{Name: "actions", Size: Joints, Unit: "1", Doc: "previous network output, policy order, before scale", Sensed: true, Mirror: byJoint,
 		fill: func(_ *Observer, r *Reading, out []float32) { copy(out, r.LastAction[:]) }},
-	{Name: "command", Size: 3, Unit: "m/s, m/s, rad/s", Doc: "commanded vx, vy, yaw rate", Sensed: true,
+	{Name: "command", Size: 3, Unit: "m/s, m/s, rad/s", Doc: "commanded vx, vy, yaw rate", Sensed: true, Mirror: planar,
 		fill: func(_ *Observer, r *Reading, out []float32) { copy(out, r.Command[:]) }},
-	{Name: "clock", Size: 2, Unit: "1", Doc: "sine and cosine of the gait clock; 0, 0 while it stands", Sensed: true,
+	{Name: "clock", Size: 2, Unit: "1", Doc: "sine and cosine of the gait clock; 0, 0 while it stands", Sensed: true, Mirror: opposite,
 		fill: func(_ *Observer, r *Reading, out []float32) {
 			if !r.ClockOn {
 				out[0], out[1] = 0, 0

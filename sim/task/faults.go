@@ -162,18 +162,11 @@ func NewRow(f Fault, spec *rollout.Spec, seed uint64, row int) (*Row, error) {
 		policy[m] = i
 	}
 	for i, m := range motor {
-		r.mirrored[i] = policy[otherSide(m)]
+		r.mirrored[i] = policy[go1.OtherSide(m)]
 		r.home[m] = spec.Home[i]
 	}
 	r.Reset()
 	return r, nil
-}
-
-// otherSide is the SDK index of the same joint of the leg opposite: FR with FL,
-// RR with RL.
-func otherSide(joint int) int {
-	leg := joint / go1.JointsInLeg
-	return (leg^1)*go1.JointsInLeg + joint%go1.JointsInLeg
 }
 
 // Reset begins an episode: nothing of the old one is on its way any more.
@@ -191,7 +184,7 @@ func (w *Row) Sense(r *go1.Reading) {
 	if f.LeftFirst {
 		old := *r
 		for m := range go1.Joints {
-			r.Q[m], r.Dq[m] = old.Q[otherSide(m)], old.Dq[otherSide(m)]
+			r.Q[m], r.Dq[m] = old.Q[go1.OtherSide(m)], old.Dq[go1.OtherSide(m)]
 			r.LastAction[m] = old.LastAction[w.mirrored[m]]
 		}
 	}
