@@ -2,7 +2,8 @@
 
     PyPI --pip download--> cache (sha256 checked) --zipfile--> .deps/.new-... --rename--> .deps/linux-amd64
 
-`make deps` runs it as `python3 .ci/deps.py [amd64|arm64]`. Wheels stay in $XDG_CACHE_HOME/openclaw (~/.cache/openclaw), so a
+`make deps` runs it as `python3 .ci/deps.py [amd64|arm64]`, `make deps-torch` as `python3 .ci/deps.py torch`: libtorch for this
+machine in .deps/<os-arch>-torch, and .deps/env, the cgo flags of what is built with tag torch. Wheels stay in $XDG_CACHE_HOME/openclaw (~/.cache/openclaw), so a
 second clone or a `make clean` fetches nothing again; where nothing can be written there, in .deps/cache. Nothing is installed: pip
 only downloads, for any architecture on any.
 Python 3.8 or later, standard library and pip only.
@@ -15,6 +16,7 @@ import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,6 +26,22 @@ import zipfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ARCHES = {"amd64": "amd64", "x86_64": "amd64", "arm64": "arm64", "aarch64": "arm64"}
 STAMP = "unpacked.tsv"  # what was unpacked and from what; written last
+
+# gotch names the CUDA libraries of a GPU build to the linker whether they are wanted or not. Empty archives answer to those names,
+# and libtorch.so, which in the wheel only holds the CUDA and CPU halves together, becomes a linker script for the CPU half.
+EMPTY_ARCHIVE = b"!<arch>\n"
+CUDA_NAMES = ("cuda", "cublas", "cudnn", "caffe2_nvrtc", "nvrtc", "nvrtc-builtins", "nvToolsExt", "c10_cuda", "torch_cuda")
+TORCH_EXTRAS = {"lib/lib%s.a" % name: EMPTY_ARCHIVE for name in CUDA_NAMES}
+TORCH_EXTRAS["lib/libtorch.so"] = b"INPUT(-ltorch_cpu -lc10)\n"
+
+# The wheel's C++ has the string ABI of before GCC 5.
+TORCH_ENV = """# Made by make deps-torch: source it before go build -tags torch. Go's build cache takes other flags for another build
+# of gotch, which takes minutes: this file is the only place for them.
+torch=%(folder)s
+export CGO_CXXFLAGS="-I$torch/include -I$torch/include/torch/csrc/api/include -D_GLIBCXX_USE_CXX11_ABI=0"
+export CGO_LDFLAGS="-L$torch/lib -Wl,-rpath,$torch/lib"
+unset torch
+"""
 
 
 class Failed(Exception):
@@ -65,7 +83,7 @@ def sha256_of(path):
 
 def pip_download(wheel, folder):
     """Has pip put the wheel's file into folder."""
-    python_tag, platforms = re.match(r".*-cp(\d+)-[^-]+-([^-]+)\.whl$", wheel.file).groups()
+    python_tag, platforms = re.match(r".*-(?:cp|py)(\d+)-[^-]+-([^-]+)\.whl$", wheel.file).groups()
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
                "--only-binary=:all:", "--python-version", python_tag, "-d", folder]
     for tag in platforms.split("."):
@@ -120,15 +138,22 @@ def fetch(wheel, cache, download, say):
 
 
 def unpack(wheel, path, folder):
-    """Copies the wheel's members into folder; a library lib/libX.so.N also gets the link libX.so."""
+    """Copies the wheel's members into folder; a library lib/libX.so.N also gets the link libX.so.
+
+    A pattern that ends in /** keeps the tree below it; of any other only the file names are kept.
+    """
     with zipfile.ZipFile(path) as archive:
         for pattern, place in wheel.members:
-            names = [n for n in archive.namelist() if fnmatch.fnmatch(n, pattern) and not n.endswith("/")]
+            stem = pattern[:-2] if pattern.endswith("/**") else ""
+            names = [n for n in archive.namelist() if not n.endswith("/")
+                     and (n.startswith(stem) if stem else fnmatch.fnmatch(n, pattern))]
             if not names:
                 raise Failed("%s: no %s inside" % (path, pattern))
-            os.makedirs(os.path.join(folder, place), exist_ok=True)
             for name in names:
-                target = os.path.join(folder, place, os.path.basename(name))
+                target = os.path.join(folder, place, name[len(stem):] if stem else os.path.basename(name))
+                if not os.path.realpath(target).startswith(os.path.realpath(folder) + os.sep):
+                    raise Failed("%s: %s leads out of the folder" % (path, name))
+                os.makedirs(os.path.dirname(target), exist_ok=True)
                 with archive.open(name) as source, open(target, "wb") as sink:
                     shutil.copyfileobj(source, sink)
                 plain = re.match(r"(lib.+\.so)\..+$", os.path.basename(name))
@@ -148,15 +173,15 @@ def inventory(folder):
     return sorted(lines)
 
 
-def sources(wheels):
-    return ["# %s %s\n" % (w.sha256, w.members) for w in wheels]
+def sources(wheels, extras):
+    return ["# %s %s\n" % (w.sha256, w.members) for w in wheels] + ["# %s %r\n" % extra for extra in sorted(extras.items())]
 
 
-def is_complete(folder, wheels):
-    """Whether folder holds what these wheels unpack to, by names and sizes."""
+def is_complete(folder, wheels, extras):
+    """Whether folder holds what these wheels unpack to and the extras, by names and sizes."""
     try:
         with open(os.path.join(folder, STAMP), encoding="utf-8") as f:
-            return f.readlines() == sources(wheels) + inventory(folder)
+            return f.readlines() == sources(wheels, extras) + inventory(folder)
     except FileNotFoundError:
         return False
 
@@ -169,12 +194,12 @@ def locked(folder):
         yield
 
 
-def install(wheels, target, root, cache, download=pip_download, say=lambda line: None):
+def install(wheels, target, root, cache, download=pip_download, say=lambda line: None, extras=None):
     """Makes root/target hold the wheels' members. Unpacks aside and renames, so root/target is whole or absent.
 
-    Returns whether anything had to be done.
+    extras are files of our own beside them, path to content. Returns whether anything had to be done.
     """
-    wheels = [w for w in wheels if w.target == target]
+    wheels, extras = [w for w in wheels if w.target == target], extras or {}
     if not wheels:
         raise Failed("no libraries for %s in .ci/deps.tsv" % target)
     os.makedirs(root, exist_ok=True)
@@ -183,7 +208,7 @@ def install(wheels, target, root, cache, download=pip_download, say=lambda line:
             if leftover.startswith((".new-", ".old-")):  # of a run that was killed
                 shutil.rmtree(os.path.join(root, leftover))
         final = os.path.join(root, target)
-        if is_complete(final, wheels):
+        if is_complete(final, wheels, extras):
             return False
         cache = writable(cache, os.path.join(root, "cache"), say)
         fresh = tempfile.mkdtemp(prefix=".new-", dir=root)
@@ -191,8 +216,11 @@ def install(wheels, target, root, cache, download=pip_download, say=lambda line:
             os.chmod(fresh, 0o755)
             for wheel in wheels:
                 unpack(wheel, fetch(wheel, cache, download, say), fresh)
+            for path, content in extras.items():
+                with open(os.path.join(fresh, path), "wb") as f:
+                    f.write(content)
             with open(os.path.join(fresh, STAMP), "w", encoding="utf-8") as f:
-                f.writelines(sources(wheels) + inventory(fresh))
+                f.writelines(sources(wheels, extras) + inventory(fresh))
         except BaseException:
             shutil.rmtree(fresh)
             raise
@@ -214,18 +242,35 @@ def target_of(arch):
     return "linux-" + ARCHES[arch]
 
 
+def write_env(root, target):
+    """Writes root/env for the libtorch in root/target, unless it is there already."""
+    path, text = os.path.join(root, "env"), TORCH_ENV % {"folder": shlex.quote(os.path.join(root, target))}
+    with locked(root):
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                if f.read() == text:
+                    return
+        with open(path + ".new", "w", encoding="utf-8") as f:
+            f.write(text)
+        os.replace(path + ".new", path)
+
+
 def main(arguments):
     def say(line):
         print("deps: " + line, flush=True)
 
     try:
         if len(arguments) > 1:
-            raise Failed("usage: deps.py [amd64|arm64]")
-        target = target_of(arguments[0] if arguments else "")
+            raise Failed("usage: deps.py [amd64|arm64|torch]")
+        torch = arguments == ["torch"]
+        target = target_of("") + "-torch" if torch else target_of(arguments[0] if arguments else "")
         root = os.path.join(os.path.dirname(HERE), ".deps")
         cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "openclaw")
-        if install(read_table(os.path.join(HERE, "deps.tsv")), target, root, cache, say=say):
+        table = read_table(os.path.join(HERE, "deps.tsv"))
+        if install(table, target, root, cache, say=say, extras=TORCH_EXTRAS if torch else None):
             say("%s is ready" % os.path.join(".deps", target))
+        if torch:
+            write_env(root, target)
     except (Failed, OSError, zipfile.BadZipFile) as problem:
         print("deps: %s" % problem, file=sys.stderr)
         return 1

@@ -1,0 +1,20 @@
+// Package nets holds the networks a policy is trained with: actor, critic,
+// the state-free spread of the actions, the running normaliser and Adam.
+//
+//	observations (fp16) --Forward--> means, --Values--> values        [rollout]
+//	samples + indices --Gradient--> loss, its gradient --Apply--> new parameters   [update]
+//
+// gotch holds parameters and Adam's moments in a VarStore; what is done with
+// them for every sample is C++ of our own (core.cpp) over the same libtorch's
+// matrix products, for gotch makes 100 kB of garbage and leaks some bytes in
+// each tensor operation, and its backward pass leaves a quarter of the
+// machine unused.
+//
+// All of it but this file and LogProb sits behind build tag torch:
+//
+//	make deps-torch && source .deps/env && go build -tags torch ./learner/...
+//
+// learner/algo calls it. Methods of one Nets are for one goroutine at a time,
+// best one that is locked to its thread: libtorch and MKL keep memory for
+// every thread that calls them.
+package nets
