@@ -28,7 +28,7 @@ PROGRAMS := ./agent/cmd/clawagent ./sim/cmd/clawsim ./onnx/cmd/clawpolicy
 RACE := ./agent/... ./onnx/... ./sim/virtual/...
 STATICCHECK := go tool -modfile=.ci/tools.mod staticcheck
 
-.PHONY: help deps build demo test race fuzz bench bench-peers soak lint clean test-deps
+.PHONY: help deps deps-torch build-torch test-torch build demo test race fuzz bench bench-peers soak lint web clean test-deps
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,16 @@ help:
 deps: ## fetch MuJoCo and ONNX Runtime (30 MB, once per user) and unpack them into .deps [ARCH=amd64|arm64]
 	@command -v python3 >/dev/null || { echo "deps: python3 with pip is needed (Debian: make test-deps)" >&2; exit 1; }
 	@python3 -B .ci/deps.py $(ARCH)
+
+deps-torch: deps ## fetch libtorch (0.7 GB, once per user) and unpack it into .deps, write .deps/env
+	@python3 -B .ci/deps.py torch
+
+# The first build compiles gotch, which takes 2.5 minutes on two cores; Go's build cache keeps it while .deps/env stays the same.
+build-torch: deps-torch ## build what trains: ./learner/... with tag torch
+	source .deps/env && go build -tags torch ./learner/...
+
+test-torch: build-torch ## vet and test what trains, with tag torch
+	source .deps/env && go vet -tags torch ./learner/... && go test -tags torch -timeout 30m ./learner/...
 
 build: deps ## build clawagent, clawsim and clawpolicy [BIN=bin]
 	@mkdir -p '$(BIN)'
@@ -65,7 +75,7 @@ bench: deps ## run the benchmarks [BENCH=REGEXP]
 # EnvPool and what it needs, 1.1 GB, lie in a virtual environment in the user's cache; its list of packages is written into it last.
 PAIRS ?= 7
 PEERS = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/openclaw/peers
-bench-peers: build ## compare the simulator with EnvPool's Go1, 10 minutes, results in out/peers [PAIRS=7 POLICY=go1_policy.onnx]
+bench-peers: build ## compare the simulator with EnvPool's Go1, 10 minutes, results in out/peers [PAIRS=7 POLICY=FILE]
 	@cmp -s sim/peers/requirements.txt '$(PEERS)/requirements.txt' || { \
 		echo "bench-peers: installing EnvPool into $(PEERS)" >&2; rm -rf '$(PEERS)'; python3 -m venv '$(PEERS)' && \
 		'$(PEERS)/bin/pip' install --quiet --disable-pip-version-check --only-binary=:all: -r sim/peers/requirements.txt && \
@@ -96,6 +106,13 @@ lint: deps ## check form and find mistakes: gofmt, go mod tidy, go vet, staticch
 	$(STATICCHECK) ./...
 	python3 -B -m unittest discover -s .ci -p '*_test.py'
 	python3 -B -m unittest discover -s sim/peers -p '*_test.py'
+
+# dist is committed: whoever builds the programs needs no Node.
+WEB := sim/cmd/clawsim/web
+web: ## build the page of clawsim play --view: src to dist, with npm's packages at the versions and hashes of package-lock.json
+	@command -v npm >/dev/null || { echo "web: npm is needed (Debian package npm)" >&2; exit 1; }
+	cd $(WEB) && npm ci --ignore-scripts --no-audit --no-fund && node_modules/.bin/tsc -p .
+	go run ./$(WEB)/build
 
 clean: ## remove bin, out and .deps; downloads stay in the user's cache
 	rm -rf bin out .deps

@@ -8,11 +8,13 @@
     a   the peer's physics and the peer's world
     b   the model and the world in which clawsim trains, under the same commands and noise as the peer
 
-In each, pairs of measurements alternate, every second one in the opposite order. In a measurement every row does a whole number of
-episodes' steps, the first feet on the floor. Both sides run the policy on their own observations and time only the environment's
-step. The ratio of a pair is of control steps per second; its median and quartiles over the pairs are the result. The comparison fails
-(exit 1) when both sides did not do the same work: contacts per robot or ended episodes differ by more than 20 %, or a setting that
-should be equal is not.
+In each, pairs of measurements alternate, every second one in the opposite order. In a measurement every row does as many control
+steps as an episode has, or a multiple, so that each row times out as often on both sides. Both run the policy on their own
+observations and time only the environment's step. The ratio of a pair is of control steps per second; its median and quartiles over
+the pairs are the result. The ratio of the processors' time is shown beside it: other programs that run meanwhile change it less.
+
+The comparison fails (exit 1) when both sides did not do the same work: contacts per robot or ended episodes differ by more than 20 %,
+or a setting that should be equal is not.
 
 Output is a table; its last line is JSON; out/peers/{a,b}.json keep every measurement. Python 3.8 or later, standard library only.
 """
@@ -122,7 +124,8 @@ def complaints(figures, settings, equal):
         f = figures[name]
         change = f["difference_percent"]
         if change is None or not abs(change) <= WORK_LIMIT:
-            said.append("%s: EnvPool %.3f, clawsim %.3f: %s, limit %.0f %%" % (name, f["envpool"], f["clawsim"], percent(change), WORK_LIMIT))
+            said.append("%s: EnvPool %.3f, clawsim %.3f: %s, limit %.0f %%"
+                        % (name, f["envpool"], f["clawsim"], percent(change), WORK_LIMIT))
     for key in equal:
         peer, ours = settings["envpool"].get(key), settings["clawsim"].get(key)
         if peer is None or peer != ours:
@@ -137,6 +140,7 @@ def summary(title, settings, pairs, equal):
     return {
         "title": title, "ok": not said, "complaints": said, "pairs": len(pairs),
         "ratio": quartiles([p["ratio"] for p in pairs]), "reach": REACH, "aim": AIM,
+        "cpu_ratio": quartiles([p["envpool"]["cpu_us_per_step"] / p["clawsim"]["cpu_us_per_step"] for p in pairs]),
         "envpool_steps_per_s": quartiles([p["envpool"]["steps_per_s"] for p in pairs]),
         "clawsim_steps_per_s": quartiles([p["clawsim"]["steps_per_s"] for p in pairs]),
         "envpool_rss_mb": max(p["envpool"]["rss_mb"] for p in pairs),
@@ -266,6 +270,8 @@ def print_summary(s):
     q = s["ratio"]
     print("  ratio    %8.2f (quartiles %.2f .. %.2f) over %d pairs; wanted %g, aim %g"
           % (q["median"], q["lower"], q["upper"], s["pairs"], REACH, AIM))
+    q = s["cpu_ratio"]
+    print("  the same by processors' time instead of the clock: %.2f (quartiles %.2f .. %.2f)" % (q["median"], q["lower"], q["upper"]))
     for name, title in (("contacts", "feet on the floor"), ("ended_per_1000_steps", "episodes ended per 1000 steps"),
                         ("fell_per_1000_steps", "falls per 1000 steps")):
         f = s["work"][name]

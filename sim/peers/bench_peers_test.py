@@ -21,7 +21,8 @@ PEER_SETTINGS = {
 
 
 def peer_measured(speed=10000.0, contacts=2.0, ended=256, fell=0):
-    return {"rows": 256, "steps": 1000, "steps_per_s": speed, "contacts": contacts, "ended": ended, "fell": fell, "rss_mb": 13000.0}
+    return {"rows": 256, "steps": 1000, "steps_per_s": speed, "cpu_us_per_step": 2e6 / speed,
+            "contacts": contacts, "ended": ended, "fell": fell, "rss_mb": 13000.0}
 
 
 def clawsim_measured(speed=40000.0, **more):

@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import json
 import os
+import resource
 import sys
 import time
 
@@ -90,6 +91,12 @@ def memory_mb():
         return next(int(line.split()[1]) for line in f if line.startswith("VmHWM")) / 1024
 
 
+def cpu_seconds():
+    """What all threads of this process have used."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
 class Rows:
     """Environments under a policy."""
 
@@ -100,19 +107,20 @@ class Rows:
 
     def run(self, steps):
         """Steps every row and says how long env.step took and what happened."""
-        spent = contacts = 0.0
+        spent = cpu = contacts = 0.0
         fell = timed_out = 0
         for _ in range(steps):
             action = self.policy(self.observation["state"].astype(numpy.float32)).astype(numpy.float64)
-            start = time.perf_counter()
+            cpu_start, start = cpu_seconds(), time.perf_counter()
             self.observation, _, terminated, truncated, _ = self.pool.step(action)
             spent += time.perf_counter() - start
+            cpu += cpu_seconds() - cpu_start
             contacts += float(self.observation["privileged_state"][:, CONTACTS].sum())
             fell += int(terminated.sum())
             timed_out += int((truncated & ~terminated).sum())
         n = self.rows * steps
-        return {"rows": self.rows, "steps": steps, "seconds": spent, "steps_per_s": n / spent, "contacts": contacts / n, "fell": fell,
-                "timed_out": timed_out, "ended": fell + timed_out, "rss_mb": memory_mb()}
+        return {"rows": self.rows, "steps": steps, "seconds": spent, "steps_per_s": n / spent, "cpu_us_per_step": 1e6 * cpu / n,
+                "contacts": contacts / n, "fell": fell, "timed_out": timed_out, "ended": fell + timed_out, "rss_mb": memory_mb()}
 
 
 def main():

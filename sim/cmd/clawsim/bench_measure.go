@@ -8,12 +8,13 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/sys/unix"
 
+	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 	"github.com/openclaw-rl/openclaw/sim/mujoco"
 )
@@ -36,11 +37,11 @@ type benchRun struct {
 	before, after *rollout.Step
 	decision      *rollout.Decision
 	ended         []int
-	contacts      int // place among a row's metrics; -1: none
 
 	steps              int
 	stepTime, actTime  time.Duration
-	contactSum         float64
+	cpuTime            time.Duration // all threads' in Step
+	contacts           int           // feet that touched the floor, all rows and steps
 	terminated, tooOld int
 }
 
@@ -65,14 +66,13 @@ func (s *benchSubject) measure(ctx context.Context, rows, threads int, bar *benc
 	}
 	defer closePolicy()
 	r := &benchRun{env: env, spec: spec, policy: policy, before: rollout.NewStep(spec), after: rollout.NewStep(spec),
-		decision: rollout.NewDecision(spec), ended: make([]int, 0, rows), contacts: slices.Index(spec.Metrics, "contacts")}
+		decision: rollout.NewDecision(spec), ended: make([]int, 0, rows)}
 	policy.Reset(nil)
 	err = env.Reset(ctx, nil, r.before)
 	if err == nil {
 		err = r.warm(ctx)
 	}
-	*r = benchRun{env: env, spec: spec, policy: policy, before: r.before, after: r.after, decision: r.decision, ended: r.ended,
-		contacts: r.contacts}
+	*r = benchRun{env: env, spec: spec, policy: policy, before: r.before, after: r.after, decision: r.decision, ended: r.ended}
 	physics, around := env.Times()
 	bad := env.BadRows()
 	var mallocs uint64
@@ -93,12 +93,9 @@ func (s *benchSubject) measure(ctx context.Context, rows, threads int, bar *benc
 	f.StepsPerS = n / f.Seconds
 	f.PhysicsUs, f.AroundUs = us(physicsEnd-physics), us(aroundEnd-around)
 	f.WaitingUs = max(0, float64(threads)*us(r.stepTime)-f.PhysicsUs-f.AroundUs)
-	f.PolicyUs = us(r.actTime)
+	f.PolicyUs, f.CPUUs = us(r.actTime), us(r.cpuTime)
 	f.AllocsPerStep = float64(mallocs / uint64(r.steps)) // whole, as in testing.AllocsPerRun: the runtime itself allocates now and then
-	f.Contacts = orNaN(r.contactSum, int(n))
-	if r.contacts < 0 {
-		f.Contacts = orNaN(0, 0)
-	}
+	f.Contacts = float64(r.contacts) / n
 	f.PeakMB, f.NowMB = memoryMB()
 	return f, nil
 }
@@ -109,14 +106,14 @@ func (r *benchRun) step(ctx context.Context) error {
 	if err := r.policy.Act(r.before, r.decision); err != nil {
 		return err
 	}
-	acted := time.Now()
+	cpu, acted := cpuTime(), time.Now()
 	if err := r.env.Step(ctx, r.decision.Action, r.after); err != nil {
 		return err
 	}
 	r.actTime += acted.Sub(start)
 	r.stepTime += time.Since(acted)
+	r.cpuTime += cpuTime() - cpu
 	r.steps++
-	k := len(r.spec.Metrics)
 	r.ended = r.ended[:0]
 	for row := range r.spec.Rows {
 		switch {
@@ -127,8 +124,12 @@ func (r *benchRun) step(ctx context.Context) error {
 			r.tooOld++
 			r.ended = append(r.ended, row)
 		}
-		if r.contacts >= 0 {
-			r.contactSum += float64(r.after.Metrics[row*k+r.contacts])
+		// What the solver has to do with, and what other simulators count: feet that reach into the floor,
+		// whether they press on it or not.
+		for leg := range go1.Legs {
+			if r.env.State(row).FootPos[leg][2] < go1.FootRadius {
+				r.contacts++
+			}
 		}
 	}
 	r.before, r.after = r.after, r.before
@@ -173,6 +174,15 @@ func (r *benchRun) run(ctx context.Context, f *benchFlags, bar *benchBar) (mallo
 	}
 	bar.next()
 	return mallocs, err
+}
+
+// cpuTime is what all threads of this process have used, in user and system.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // forgetPeak begins a new peak of this process's memory, so that a measurement does not show the one

@@ -22,6 +22,7 @@ type benchFigures struct {
 	PhysicsUs     float64 `json:"physics_us_per_step"`
 	AroundUs      float64 `json:"around_us_per_step"` // actions, rewards, observations, resets
 	WaitingUs     float64 `json:"waiting_us_per_step"`
+	CPUUs         float64 `json:"cpu_us_per_step"`    // used in Step, by all threads: other programs do not count
 	PolicyUs      float64 `json:"policy_us_per_step"` // not within seconds
 	AllocsPerStep float64 `json:"allocs_per_step"`    // of all rows together, policy included
 	PeakMB        float64 `json:"rss_mb"`             // MiB, peak of this process
@@ -128,6 +129,7 @@ func (r *benchReport) printOne(w io.Writer) error {
 	} {
 		fmt.Fprintf(table, "%s\t%.2f us\t%.1f %%\t%s\n", part.name, part.us, 100*part.us/total, part.what)
 	}
+	fmt.Fprintf(table, "processors\t%.2f us\t\tused for the above\n", f.CPUUs)
 	fmt.Fprintf(table, "policy\t%.2f us\t\tnot counted above\n", f.PolicyUs)
 	return table.Flush()
 }

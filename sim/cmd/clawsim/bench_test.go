@@ -63,7 +63,8 @@ func TestBenchFigures(t *testing.T) {
 			t.Errorf("%s is %v, want %v", key, got, want)
 		}
 	}
-	for _, key := range []string{"steps_per_s", "physics_us_per_step", "around_us_per_step", "seconds", "rss_mb", "rss_now_mb"} {
+	for _, key := range []string{"steps_per_s",
+		"physics_us_per_step", "around_us_per_step", "cpu_us_per_step", "seconds", "rss_mb", "rss_now_mb"} {
 		if number(t, m, key) <= 0 {
 			t.Errorf("%s is %v, want more than 0", key, m[key])
 		}
