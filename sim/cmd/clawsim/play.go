@@ -41,11 +41,16 @@ var playStart = task.Start{Joint: 0.03, Velocity: 0.1}
 // playFlags are play's flags as typed.
 type playFlags struct {
 	policy, command, fault string
-	physics                string
+	physics, world         string
 	rows, threads          int
 	seconds                float64
 	seed                   uint64
 	asJSON                 bool
+
+	view, video, shot string
+	fps               float64
+
+	commandSet, secondsSet bool // given, not the default
 }
 
 // newPlayCommand is `clawsim play`: a policy drives simulated robots through
@@ -55,7 +60,7 @@ func newPlayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "play",
 		Short: "Let a policy walk in simulation and measure it",
-		Long: `play lets a policy drive simulated Go1s on a flat floor, all under one velocity command, and says how they walked.
+		Long: fmt.Sprintf(`play lets a policy drive simulated Go1s on a flat floor, all under one velocity command, and says how they walked.
 
 The policy is an ONNX file with a contract, or "zero" (every action 0: stand in the home pose) or "random" (every action
 uniform in -1..1). Each row starts in its contract's home pose with every joint off by up to 0.03 rad and the trunk moving
@@ -65,16 +70,29 @@ from 2 s (half of the time, if that is less) to the end; velocities are the IMU'
 
 --fault puts one mistake between policy and robot, as other people's systems made them; "--fault list" prints the table.
 
+--world puts the rows into a world of training or evaluation (%[1]s, or a file of JSON) with its
+commands, noise, variation, delays, pushes, time-outs and rewards. Means are then over whatever commands the world gave; with
+--command every row gets that one.
+
+--view ADDR serves the robots in 3D to a browser, at real time while somebody looks: pause, slow down, push, drive them. Without
+--seconds it goes on until Ctrl-C. ADDR without a host, or with 127.0.0.1, is for this machine alone. --video FILE renders the run
+through the same page, in a browser without a screen (Debian package chromium), picture by picture, so that it shows simulated
+time exactly on any machine; FILE ends in .webm or .mp4. --shot FILE.png is the page at the end of the run.
+
 --physics full is this program's Go1: steps of 2 ms solved to convergence, an elliptic friction cone, floor friction 0.8,
 friction in the joints 0.2 (calf 0.3) N*m, motors whose torque falls with speed. --physics coarse is the same bodies in the
 simulation in which others measured the table of faults: steps of 4 ms, one Newton iteration with 5 of its line search, a
 pyramidal cone, floor friction 0.6, friction in the joints 0.3 (calf 1.0) N*m, no torque-speed line. Two faults turn on just
 that: without a velocity the policy speeds up until something gives, and with half the action its legs only just overcome
-the joints' friction.`,
+the joints' friction. --physics lean is what policies train in: only feet meet the floor, steps of 5 ms, one Newton iteration.
+--physics peer is lean in coarse's steps and with its friction.`, strings.Join(task.WorldNames(), ", ")),
 		Example: `clawsim play --policy policy.onnx --command 0.8,0,0
 clawsim play --policy policy.onnx --command 0,0,1 --rows 256 --seconds 20 --json
 clawsim play --policy policy.onnx --command 1,0,0 --fault target-late-2
 clawsim play --policy policy.onnx --command 1,0,0 --fault action-scale-half --physics coarse
+clawsim play --policy policy.onnx --world ship --physics lean --rows 256 --json
+clawsim play --policy policy.onnx --command 0.8,0,0 --rows 16 --view 127.0.0.1:8090
+clawsim play --policy policy.onnx --command 0.8,0,0 --rows 16 --video walk.webm --shot walk.png
 clawsim play --policy zero --rows 1
 clawsim play --fault list`,
 		Args: cobra.NoArgs,
@@ -82,6 +100,7 @@ clawsim play --fault list`,
 			if f.fault == "list" {
 				return printFaults(cmd.OutOrStdout())
 			}
+			f.commandSet, f.secondsSet = cmd.Flags().Changed("command"), cmd.Flags().Changed("seconds")
 			return f.play(cmd)
 		},
 	}
@@ -92,7 +111,12 @@ clawsim play --fault list`,
 	cmd.Flags().IntVar(&f.threads, "threads", runtime.NumCPU(), "physics threads; the result does not depend on them")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "of every random number")
 	cmd.Flags().StringVar(&f.fault, "fault", "", `one mistake between policy and robot, or "list"`)
-	cmd.Flags().StringVar(&f.physics, "physics", "full", `"full", or "coarse": as the table of faults was measured elsewhere`)
+	cmd.Flags().StringVar(&f.physics, "physics", "full", strings.Join(mujoco.Physics(), ", "))
+	cmd.Flags().StringVar(&f.world, "world", "", strings.Join(task.WorldNames(), ", ")+", or a JSON file; none: the command, and nothing varies")
+	cmd.Flags().StringVar(&f.view, "view", "", fmt.Sprintf("serve a 3D view of the first %d rows at HOST:PORT", maxShown))
+	cmd.Flags().StringVar(&f.video, "video", "", "render the first rows into this .webm or .mp4 file")
+	cmd.Flags().StringVar(&f.shot, "shot", "", "write the view at the end of the run into this .png file")
+	cmd.Flags().Float64Var(&f.fps, "fps", 25, "pictures a second of --video: the policy's steps a second, or a whole part of that")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	return cmd
 }
@@ -153,11 +177,19 @@ func (f *playFlags) config() (mujoco.EnvConfig, error) {
 	if _, cfg.Params, err = mujoco.ByPhysics(f.physics); err != nil {
 		return cfg, cli.Usagef("--%w", err)
 	}
-	cfg.World = cfg.Params.Nominal()
 	cfg.Rows, cfg.Threads, cfg.Seed = f.rows, f.threads, f.seed
-	cfg.World.Commands = task.Fixed(command[0], command[1], command[2])
-	cfg.World.Start = playStart
-	return cfg, nil
+	if f.world != "" {
+		if cfg.World, err = loadWorld(f.world); err != nil {
+			return cfg, err
+		}
+	} else {
+		cfg.World = cfg.Params.Nominal()
+		cfg.World.Start = playStart
+	}
+	if f.world == "" || f.commandSet {
+		cfg.World.Commands = task.Fixed(command[0], command[1], command[2])
+	}
+	return cfg, f.checkShow()
 }
 
 // loadPolicy reads a policy file that has a contract.
@@ -217,41 +249,67 @@ func (f *playFlags) play(cmd *cobra.Command) (err error) {
 	}
 	f.warn(cmd.ErrOrStderr(), cfg)
 
-	t := newTally(env.Spec(), f.seconds)
-	bar := newBar(cmd.ErrOrStderr(), t.steps)
+	seconds := f.seconds
+	if f.view != "" && !f.secondsSet {
+		seconds = math.Inf(1)
+	}
+	t := newTally(env.Spec(), seconds)
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	show, err := f.show(ctx, cmd, env)
+	if err != nil {
+		return err
+	}
+	defer show.close()
+	bar := newBar(cmd.ErrOrStderr(), t.steps)
 	begin := time.Now()
 	err = rollout.Run(ctx, []rollout.Env{env}, policy, rollout.SinkFunc(
 		func(_ int, _ *rollout.Step, _ *rollout.Decision, after *rollout.Step) error {
 			if bar != nil {
 				_ = bar.Add(1) // a broken terminal does not stop the robots
 			}
-			return t.record(after)
+			recorded := t.record(after)
+			if err := show.step(ctx, after, recorded != nil); err != nil {
+				return err
+			}
+			return recorded
 		}))
 	wall := time.Since(begin).Seconds()
 	if bar != nil {
 		_ = bar.Finish()
 	}
-	if err != nil {
+	interrupted := ctx.Err() != nil && t.steps > 0 && t.step < t.steps
+	if err == nil && !interrupted {
+		err = show.finish(ctx)
+	}
+	if err != nil && !interrupted { // a browser hears Ctrl-C too, and ends
 		return err
 	}
 	r := t.result(wall)
-	r.Policy, r.Command, r.Fault, r.Seed, r.Threads = f.policy, cfg.World.Commands.Min, f.fault, f.seed, min(f.threads, f.rows)
-	r.PhysicsBad, r.Physics = env.BadRows(), f.physics
+	r.Policy, r.Fault, r.Seed, r.Threads = f.policyName(), f.fault, f.seed, min(f.threads, f.rows)
+	r.PhysicsBad, r.Physics, r.World = env.BadRows(), f.physics, f.world
+	if !interrupted {
+		r.Video, r.Shot = f.video, f.shot
+	}
+	if c := &cfg.World.Commands; c.Min == c.Max {
+		r.Command = &c.Min
+	}
 	if file != nil {
-		r.Policy, r.Contract = filepath.Base(f.policy), string(file.Source)
+		r.Contract = string(file.Source)
 	}
 	if f.asJSON {
 		err = cli.PrintJSON(cmd.OutOrStdout(), r)
 	} else {
 		err = r.print(cmd.OutOrStdout())
 	}
-	if ctx.Err() != nil && t.step < t.steps {
+	if interrupted {
 		err = errors.Join(err, fmt.Errorf("interrupted after %.2f of %v s", r.Seconds, f.seconds))
 	}
 	return err
 }
+
+// policyName is the policy's file without its folder.
+func (f *playFlags) policyName() string { return filepath.Base(f.policy) }
 
 // warn says when a command is outside of what the policy was trained on.
 func (f *playFlags) warn(w io.Writer, cfg mujoco.EnvConfig) {
@@ -260,15 +318,19 @@ func (f *playFlags) warn(w io.Writer, cfg mujoco.EnvConfig) {
 		name, unit string
 		r          [2]float32
 	}{{"vx", "m/s", trained.Vx}, {"vy", "m/s", trained.Vy}, {"wz", "rad/s", trained.Wz}} {
-		if c := cfg.World.Commands.Min[i]; c < r.r[0] || c > r.r[1] {
-			fmt.Fprintf(w, "note: the contract's range of %s is %v..%v %s, the command is %v\n", r.name, r.r[0], r.r[1], r.unit, c)
+		if lo, hi := cfg.World.Commands.Min[i], cfg.World.Commands.Max[i]; lo < r.r[0] || hi > r.r[1] {
+			command := fmt.Sprintf("command is %v", lo)
+			if lo != hi {
+				command = fmt.Sprintf("world's commands are %v..%v", lo, hi)
+			}
+			fmt.Fprintf(w, "note: the contract's range of %s is %v..%v %s, the %s\n", r.name, r.r[0], r.r[1], r.unit, command)
 		}
 	}
 }
 
-// newBar is a progress bar where a person watches, nil elsewhere.
+// newBar is a progress bar where a person watches a run that ends, nil elsewhere.
 func newBar(w io.Writer, steps int) *progressbar.ProgressBar {
-	if !isTerminal(w) {
+	if steps == 0 || !isTerminal(w) {
 		return nil
 	}
 	return progressbar.NewOptions(steps, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription("walking"),
@@ -288,26 +350,32 @@ func isTerminal(w io.Writer) bool {
 // playResult is what play prints; its JSON is the program's interface for
 // scripts. A mean over no rows is null.
 type playResult struct {
-	Policy     string     `json:"policy"`
-	Contract   string     `json:"contract,omitzero"` // where it was found
-	Command    [3]float32 `json:"command"`
-	Fault      string     `json:"fault,omitzero"`
-	Physics    string     `json:"physics"` // full or coarse
-	Rows       int        `json:"rows"`
-	Seconds    float64    `json:"seconds"`
-	Seed       uint64     `json:"seed"`
-	Threads    int        `json:"threads"`
-	Vx         float64    `json:"vx_mean"` // m/s
-	Vy         float64    `json:"vy_mean"`
-	Wz         float64    `json:"wz_mean"` // rad/s
-	VelErr     float64    `json:"vel_err"` // m/s, mean of the instant error
-	YawErr     float64    `json:"yaw_err"` // rad/s
-	Height     float64    `json:"height_mean"`
-	Falls      int        `json:"falls"`              // rows that fell, at least once
-	FirstFall  float64    `json:"fall_time_s"`        // of the row that fell first
-	MedianFall float64    `json:"fall_time_median_s"` // of each fallen row's first fall
-	PhysicsBad int64      `json:"physics_bad"`        // episodes that ended because the physics went bad
-	StepsPerS  float64    `json:"steps_per_s"`        // rows x policy steps, policy included
+	Policy     string      `json:"policy"`
+	Contract   string      `json:"contract,omitzero"` // where it was found
+	Command    *[3]float32 `json:"command"`           // null: the world's, of many
+	Fault      string      `json:"fault,omitzero"`
+	Physics    string      `json:"physics"`
+	World      string      `json:"world,omitzero"`
+	Rows       int         `json:"rows"`
+	Seconds    float64     `json:"seconds"`
+	Seed       uint64      `json:"seed"`
+	Threads    int         `json:"threads"`
+	Vx         float64     `json:"vx_mean"` // m/s
+	Vy         float64     `json:"vy_mean"`
+	Wz         float64     `json:"wz_mean"` // rad/s
+	VelErr     float64     `json:"vel_err"` // m/s, mean of the instant error
+	YawErr     float64     `json:"yaw_err"` // rad/s
+	Height     float64     `json:"height_mean"`
+	PowerW     float64     `json:"power_w"`            // W, mean of the motors' |torque * speed|
+	ActionRate float64     `json:"action_rate"`        // rad, mean of the targets' change a step
+	Falls      int         `json:"falls"`              // rows that fell, at least once
+	FallRate   float64     `json:"fall_rate"`          // share of rows, 0..1
+	FirstFall  float64     `json:"fall_time_s"`        // of the row that fell first
+	MedianFall float64     `json:"fall_time_median_s"` // of each fallen row's first fall
+	PhysicsBad int64       `json:"physics_bad"`        // episodes that ended because the physics went bad
+	StepsPerS  float64     `json:"steps_per_s"`        // rows x policy steps, policy included
+	Video      string      `json:"video,omitzero"`     // files that were written
+	Shot       string      `json:"shot,omitzero"`
 }
 
 func (r *playResult) print(w io.Writer) error {
@@ -317,6 +385,9 @@ func (r *playResult) print(w io.Writer) error {
 		fmt.Fprintf(table, "fault\t%s\n", r.Fault)
 	}
 	fmt.Fprintf(table, "physics\t%s\n", r.Physics)
+	if r.World != "" {
+		fmt.Fprintf(table, "world\t%s\n", r.World)
+	}
 	fmt.Fprintf(table, "rows\t%d for %.2f s, seed %d, %d threads, %.0f steps/s\n", r.Rows, r.Seconds, r.Seed, r.Threads, r.StepsPerS)
 	falls := "none"
 	if r.Falls > 0 {
@@ -330,10 +401,13 @@ func (r *playResult) print(w io.Writer) error {
 		return table.Flush()
 	}
 	fmt.Fprintf(table, "\tvx\tvy\twz\n")
-	fmt.Fprintf(table, "command\t%.3f\t%.3f\t%.3f\n", r.Command[0], r.Command[1], r.Command[2])
+	if c := r.Command; c != nil {
+		fmt.Fprintf(table, "command\t%.3f\t%.3f\t%.3f\n", c[0], c[1], c[2])
+	}
 	fmt.Fprintf(table, "mean\t%.3f\t%.3f\t%.3f\n", r.Vx, r.Vy, r.Wz)
 	fmt.Fprintf(table, "error\t%.3f m/s, %.3f rad/s\n", r.VelErr, r.YawErr)
 	fmt.Fprintf(table, "height\t%.3f m\n", r.Height)
+	fmt.Fprintf(table, "power\t%.0f W\n", r.PowerW)
 	return table.Flush()
 }
 

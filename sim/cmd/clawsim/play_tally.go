@@ -12,17 +12,20 @@ import (
 type tally struct {
 	rows, metrics int
 	period        float64 // s
-	steps, settle int     // of the whole run; left out of the means
+	steps, settle int     // of the whole run, 0: without end; left out of the means
 	step, counted int
 	sums          []float64 // (rows, metrics)
 	fell          []float64 // s of a row's first fall; 0: none
 }
 
-// newTally counts seconds, in whole steps, at least one.
+// newTally counts seconds, in whole steps, at least one; infinite seconds never end.
 func newTally(spec rollout.Spec, seconds float64) *tally {
 	t := &tally{rows: spec.Rows, metrics: len(spec.Metrics), period: float64(spec.PolicyPeriodNs) / 1e9}
-	t.steps = max(1, int(math.Round(seconds/t.period)))
-	t.settle = min(int(math.Round(playSettle/t.period)), t.steps/2)
+	t.settle = int(math.Round(playSettle / t.period))
+	if !math.IsInf(seconds, 1) {
+		t.steps = max(1, int(math.Round(seconds/t.period)))
+		t.settle = min(t.settle, t.steps/2)
+	}
 	t.sums = make([]float64, t.rows*t.metrics)
 	t.fell = make([]float64, t.rows)
 	return t
@@ -67,9 +70,11 @@ func (t *tally) result(wall float64) *playResult {
 	for _, f := range []struct {
 		out *float64
 		at  int
-	}{{&r.Vx, task.Vx}, {&r.Vy, task.Vy}, {&r.Wz, task.Wz}, {&r.VelErr, task.VelErr}, {&r.YawErr, task.YawErr}, {&r.Height, task.Height}} {
+	}{{&r.Vx, task.Vx}, {&r.Vy, task.Vy}, {&r.Wz, task.Wz}, {&r.VelErr, task.VelErr}, {&r.YawErr, task.YawErr}, {&r.Height, task.Height},
+		{&r.PowerW, task.Power}, {&r.ActionRate, task.ActionRate}} {
 		*f.out = orNaN(sums[f.at], n)
 	}
+	r.FallRate = float64(len(falls)) / float64(t.rows)
 	if r.Falls = len(falls); r.Falls > 0 {
 		slices.Sort(falls)
 		r.FirstFall, r.MedianFall = falls[0], falls[len(falls)/2]
