@@ -1,0 +1,145 @@
+package algo
+
+import (
+	"fmt"
+	"math"
+)
+
+// Config is how to learn. Defaults are those of Default; a step is one policy period of
+// one row.
+type Config struct {
+	Steps int  `yaml:"steps" doc:"steps of each row in an iteration"`
+	Net   Net  `yaml:"net" doc:"networks"`
+	PPO   PPO  `yaml:"ppo" doc:"proximal policy optimisation"`
+	Warm  Warm `yaml:"warm" doc:"cloning of the scripted trot before that"`
+}
+
+// Net are the networks.
+type Net struct {
+	Actor      []int   `yaml:"actor" doc:"widths of the actor's hidden layers"`
+	Critic     []int   `yaml:"critic" doc:"widths of the critic's hidden layers"`
+	Normaliser bool    `yaml:"normaliser" doc:"networks see observations less their mean, over their deviation"`
+	InitStd    float32 `yaml:"init_std" doc:"deviation of the actions at the start"`
+	MinStd     float32 `yaml:"min_std" doc:"least deviation"`
+	MaxStd     float32 `yaml:"max_std" doc:"greatest deviation"`
+}
+
+// PPO are the algorithm's numbers.
+type PPO struct {
+	Epochs        int     `yaml:"epochs" doc:"times that each step is learnt from"`
+	Minibatches   int     `yaml:"minibatches" doc:"parts of an iteration, each one optimiser step an epoch"`
+	Gamma         float64 `yaml:"gamma" doc:"discount of a step"`
+	Lambda        float64 `yaml:"lambda" doc:"decay of the advantage's trace"`
+	Clip          float32 `yaml:"clip" doc:"how far the probability ratio may leave 1"`
+	ValueClip     float32 `yaml:"value_clip" doc:"how far a value may leave the old one; 0: as far as it likes"`
+	ValueWeight   float32 `yaml:"value_weight" doc:"weight of the critic's loss"`
+	EntropyWeight float32 `yaml:"entropy_weight" doc:"weight of the entropy"`
+	EntropyEnd    float32 `yaml:"entropy_end" doc:"the same at the end of a run of known length"`
+	MaxGradNorm   float32 `yaml:"max_grad_norm" doc:"norm that gradients are cut to; 0: none"`
+	Rate          float64 `yaml:"rate" doc:"learning rate at the start"`
+	MinRate       float64 `yaml:"min_rate" doc:"least learning rate"`
+	MaxRate       float64 `yaml:"max_rate" doc:"greatest learning rate"`
+	KLTarget      float64 `yaml:"kl_target" doc:"divergence from the rollout's policy that the learning rate is steered to; 0: the rate stays"`
+	KLEnd         float64 `yaml:"kl_end" doc:"the same at the end of a run of known length, reached geometrically"`
+	Mirror        bool    `yaml:"mirror" doc:"learn half of the steps as seen in a mirror"`
+}
+
+// Warm is the cloning of a scripted trot.
+type Warm struct {
+	Rollouts int     `yaml:"rollouts" doc:"iterations of cloning; 0: none"`
+	Scripted int     `yaml:"scripted" doc:"the first of them in which the script walks, not the actor"`
+	Std      float32 `yaml:"std" doc:"deviation of the actor's actions meanwhile"`
+	Epochs   int     `yaml:"epochs" doc:"times that each step is cloned"`
+	Batch    int     `yaml:"batch" doc:"steps of one optimiser step"`
+	Rate     float64 `yaml:"rate" doc:"learning rate"`
+}
+
+// Default is what learned to walk fastest: a cloned trot, then PPO.
+func Default() Config {
+	return Config{
+		Steps: 24,
+		Net:   Net{Actor: []int{128, 128}, Critic: []int{128, 128}, InitStd: 0.7, MinStd: 0.1, MaxStd: 1.65},
+		PPO: PPO{Epochs: 4, Minibatches: 4, Gamma: 0.98, Lambda: 0.95, Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003, EntropyEnd: 0.003,
+			MaxGradNorm: 1, Rate: 1e-3, MinRate: 1e-5, MaxRate: 5e-3, KLTarget: 0.08, KLEnd: 0.08, Mirror: true},
+		Warm: Warm{Rollouts: 12, Scripted: 2, Std: 0.7, Epochs: 4, Batch: 1024, Rate: 1e-3},
+	}
+}
+
+// Validate names the first field that cannot be.
+func (c *Config) Validate() error {
+	for _, f := range []struct {
+		name        string
+		v, min, max float64
+	}{
+		{"steps", float64(c.Steps), 1, 100_000},
+		{"net.init_std", float64(c.Net.InitStd), 1e-6, 100},
+		{"net.min_std", float64(c.Net.MinStd), 1e-6, float64(c.Net.InitStd)},
+		{"net.max_std", float64(c.Net.MaxStd), float64(c.Net.InitStd), 100},
+		{"ppo.epochs", float64(c.PPO.Epochs), 1, 1000},
+		{"ppo.minibatches", float64(c.PPO.Minibatches), 1, 1e6},
+		{"ppo.gamma", c.PPO.Gamma, 0, 1},
+		{"ppo.lambda", c.PPO.Lambda, 0, 1},
+		{"ppo.clip", float64(c.PPO.Clip), 1e-6, 10},
+		{"ppo.value_clip", float64(c.PPO.ValueClip), 0, 1e6},
+		{"ppo.value_weight", float64(c.PPO.ValueWeight), 0, 1e6},
+		{"ppo.entropy_weight", float64(c.PPO.EntropyWeight), 0, 1e3},
+		{"ppo.entropy_end", float64(c.PPO.EntropyEnd), 0, 1e3},
+		{"ppo.max_grad_norm", float64(c.PPO.MaxGradNorm), 0, 1e9},
+		{"ppo.rate", c.PPO.Rate, 1e-12, 1},
+		{"ppo.min_rate", c.PPO.MinRate, 1e-12, c.PPO.Rate},
+		{"ppo.max_rate", c.PPO.MaxRate, c.PPO.Rate, 1},
+		{"ppo.kl_target", c.PPO.KLTarget, 0, 100},
+		{"ppo.kl_end", c.PPO.KLEnd, 0, 100},
+		{"warm.rollouts", float64(c.Warm.Rollouts), 0, 1e6},
+		{"warm.scripted", float64(c.Warm.Scripted), 0, float64(c.Warm.Rollouts)},
+		{"warm.std", float64(c.Warm.Std), 0, 100},
+		{"warm.epochs", float64(c.Warm.Epochs), 1, 1000},
+		{"warm.batch", float64(c.Warm.Batch), 1, 1e9},
+		{"warm.rate", c.Warm.Rate, 1e-12, 1},
+	} {
+		if !(f.v >= f.min && f.v <= f.max) {
+			return fmt.Errorf("%s is %v, want %v..%v", f.name, f.v, f.min, f.max)
+		}
+	}
+	if (c.PPO.KLTarget == 0) != (c.PPO.KLEnd == 0) {
+		return fmt.Errorf("ppo.kl_target is %v and ppo.kl_end %v: want both 0 or neither", c.PPO.KLTarget, c.PPO.KLEnd)
+	}
+	for name, widths := range map[string][]int{"net.actor": c.Net.Actor, "net.critic": c.Net.Critic} {
+		if len(widths) == 0 {
+			return fmt.Errorf("%s is empty, want a hidden layer", name)
+		}
+		for _, w := range widths {
+			if w < 1 || w > 1<<16 {
+				return fmt.Errorf("%s has a layer of %d, want 1..%d", name, w, 1<<16)
+			}
+		}
+	}
+	return nil
+}
+
+// klTarget is the divergence to steer to when share of a run of known length is over.
+func (p *PPO) klTarget(share float64) float64 {
+	if p.KLTarget == p.KLEnd {
+		return p.KLTarget
+	}
+	return p.KLTarget * math.Pow(p.KLEnd/p.KLTarget, share)
+}
+
+// entropy is the weight of the entropy then.
+func (p *PPO) entropy(share float64) float32 {
+	return p.EntropyWeight + float32(share)*(p.EntropyEnd-p.EntropyWeight)
+}
+
+// steer is the learning rate after a minibatch that diverged by kl: smaller by half again
+// beyond twice the target, larger below half of it.
+func (p *PPO) steer(rate, kl, target float64) float64 {
+	switch {
+	case target == 0:
+		return rate
+	case kl > 2*target:
+		rate /= 1.5
+	case kl < target/2:
+		rate *= 1.5
+	}
+	return min(max(rate, p.MinRate), p.MaxRate)
+}
