@@ -184,7 +184,7 @@ class Peer:
         line = self.process.stdout.readline()
         if not line:
             code = self.process.wait()
-            raise Failed("envpool_go1.py ended with %d and said why above" % code, 3 if code == 1 else 1)
+            raise Failed("envpool_go1.py ended with %d and said why above" % code)
         return last_json(line)
 
     def measure(self, steps):
