@@ -70,6 +70,9 @@ type indexSection struct {
 
 // encode is the checkpoint's file in parts, which share memory with the sections.
 func (c *Checkpoint) encode() ([][]byte, error) {
+	if c.Iteration < 0 {
+		return nil, fmt.Errorf("iteration %d is negative", c.Iteration)
+	}
 	ix := index{Iteration: c.Iteration, Sections: make([]indexSection, 0, len(c.Sections))}
 	parts := [][]byte{nil}
 	names := map[string]bool{}
@@ -115,8 +118,14 @@ func decode(data []byte) (*Checkpoint, error) {
 	if err := json.Unmarshal(text, &ix, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("%w: index: %w", ErrDamaged, err)
 	}
+	if ix.Iteration < 0 {
+		return nil, fmt.Errorf("%w: iteration %d", ErrDamaged, ix.Iteration)
+	}
 	c := &Checkpoint{Iteration: ix.Iteration, Sections: make([]Section, 0, len(ix.Sections))}
 	for _, s := range ix.Sections {
+		if _, err := c.Section(s.Name); s.Name == "" || err == nil {
+			return nil, fmt.Errorf("%w: section %q: no name, or twice", ErrDamaged, s.Name)
+		}
 		if s.Bytes < 0 || s.Bytes > int64(len(rest)) {
 			return nil, fmt.Errorf("%w: section %q has %d bytes, the file %d more", ErrDamaged, s.Name, s.Bytes, len(rest))
 		}
@@ -192,11 +201,11 @@ func (f *Folder) findLatest() error {
 // or Save; the same again replaces.
 func (f *Folder) Save(c *Checkpoint) error {
 	save := func() error {
-		if err := f.goOn(c.Iteration, c.Iteration); err != nil {
-			return err
-		}
 		parts, err := c.encode()
 		if err != nil {
+			return err
+		}
+		if err := f.goOn(c.Iteration, c.Iteration); err != nil {
 			return err
 		}
 		if err := writeAtomic(f.checkpointPath(c.Iteration), parts...); err != nil {

@@ -27,8 +27,8 @@ type Panel struct {
 
 // The picture's measures, and how many dots a curve has at most: a run of a million iterations is as large a file as one of a thousand.
 const (
-	panelWidth  = 400 * vg.Millimeter / 3
-	panelHeight = 230 * vg.Millimeter / 3
+	panelWidth  = 150 * vg.Millimeter
+	panelHeight = 75 * vg.Millimeter
 	columns     = 2
 	gap         = 5 * vg.Millimeter
 	maxDots     = 400
@@ -109,14 +109,20 @@ func drawCurves(metrics []byte, x string, panels []Panel) ([]byte, error) {
 	whole.SetColor(color.White)
 	whole.Fill(whole.Rectangle.Path())
 	tiles := draw.Tiles{Cols: across, Rows: rows}
+	legend := vg.Length(0)
+	for _, p := range shown {
+		legend = max(legend, p.legend.Rectangle(whole).Size().X)
+	}
 	for i, p := range shown {
-		p.draw(draw.Crop(tiles.At(whole, i%across, i/across), gap/2, -gap/2, gap/2, -gap/2))
+		p.draw(draw.Crop(tiles.At(whole, i%across, i/across), gap/2, -gap/2, gap/2, -gap/2), legend)
 	}
 	var out bytes.Buffer
 	if _, err := canvas.WriteTo(&out); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), nil
+	// Who has not the font that the text was measured with shall have a like one.
+	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans;"),
+		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")), nil
 }
 
 // panelPlot is a diagram with its legend at the right, where it hides no curve.
@@ -139,6 +145,7 @@ func newPanelPlot(p *Panel, x string, curves map[string]plotter.XYs) (*panelPlot
 	d.plot.Title.TextStyle.Font.Variant, d.legend.TextStyle.Font.Variant = "Sans", "Sans"
 	d.legend.TextStyle.Font.Size = 9
 	d.legend.Top, d.legend.Left, d.legend.YPosition = true, true, 0.1
+	d.legend.Padding = 3
 	d.legend.ThumbnailWidth = 5 * vg.Millimeter
 	if p.Log {
 		d.plot.Y.Scale, d.plot.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
@@ -160,8 +167,8 @@ func newPanelPlot(p *Panel, x string, curves map[string]plotter.XYs) (*panelPlot
 				return nil, err
 			}
 			pale := ink
-			pale.A = 0x38
-			area.Color, area.LineStyle.Width = pale, 0
+			pale.A = 0x50
+			area.Color, area.LineStyle = pale, draw.LineStyle{Color: pale, Width: 0.3} // a spike is thinner than a line
 			d.plot.Add(area)
 		}
 		line, err := plotter.NewLine(dots)
@@ -183,14 +190,22 @@ func newPanelPlot(p *Panel, x string, curves map[string]plotter.XYs) (*panelPlot
 	if empty {
 		return nil, nil
 	}
+	widen(&d.plot.X)
+	if p.Log {
+		wholeDecades(&d.plot.Y)
+	} else {
+		widen(&d.plot.Y)
+	}
 	return d, nil
 }
 
-// usable is without the values that an axis cannot show.
+// usable is without the values that an axis cannot show: those so large that a difference is infinite, and of a logarithmic axis those that
+// are not above 0 by much.
 func usable(all plotter.XYs, positive bool) plotter.XYs {
+	const largest = 1e290
 	kept := make(plotter.XYs, 0, len(all))
 	for _, p := range all {
-		if !positive || p.Y > 0 {
+		if math.Abs(p.X) < largest && math.Abs(p.Y) < largest && (!positive || p.Y > 1/largest) {
 			kept = append(kept, p)
 		}
 	}
@@ -209,12 +224,13 @@ func thin(all plotter.XYs) (dots, band plotter.XYs) {
 		least, most, sum := group[0].Y, group[0].Y, plotter.XY{}
 		for _, p := range group {
 			least, most = min(least, p.Y), max(most, p.Y)
-			sum.X += p.X / float64(len(group))
-			sum.Y += p.Y / float64(len(group))
+			sum.X += p.X
+			sum.Y += p.Y
 		}
-		dots = append(dots, sum)
-		band = append(band, plotter.XY{X: sum.X, Y: most})
-		low = append(low, plotter.XY{X: sum.X, Y: least})
+		mean := plotter.XY{X: sum.X / float64(len(group)), Y: sum.Y / float64(len(group))}
+		dots = append(dots, mean)
+		band = append(band, plotter.XY{X: mean.X, Y: most})
+		low = append(low, plotter.XY{X: mean.X, Y: least})
 	}
 	for i := range low {
 		band = append(band, low[len(low)-1-i])
@@ -222,28 +238,59 @@ func thin(all plotter.XYs) (dots, band plotter.XYs) {
 	return dots, band
 }
 
-// ticks are plot's own, with large numbers in thousands (k) and millions (M).
+// ticks are about five round numbers, the large ones in thousands (k) and millions (M).
 func ticks(low, high float64) []plot.Tick {
-	marks := plot.DefaultTicks{}.Ticks(low, high)
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/5)))
+	if !(step > 0) || math.IsInf(step, 0) {
+		return []plot.Tick{{Value: low, Label: strconv.FormatFloat(low, 'g', 4, 64)}}
+	}
+	for _, round := range []float64{1, 2, 5, 10} {
+		if (high-low)/(round*step) <= 6 {
+			step *= round
+			break
+		}
+	}
 	scale, unit := 1.0, ""
 	switch largest := max(math.Abs(low), math.Abs(high)); {
-	case largest >= 2e6 && largest < 1e12:
-		scale, unit = 1e6, "M"
-	case largest >= 2e3 && largest < 1e12:
-		scale, unit = 1e3, "k"
+	case largest >= 1e9:
+	case largest >= 2e6:
+		scale, unit = 1e6, " M"
+	case largest >= 2e3:
+		scale, unit = 1e3, " k"
 	}
-	for i := range marks {
-		if v := marks[i].Value; marks[i].Label != "" && scale > 1 {
-			if marks[i].Label = "0"; v != 0 {
-				marks[i].Label = strconv.FormatFloat(v/scale, 'g', 4, 64) + " " + unit
-			}
+	var marks []plot.Tick
+	for n := math.Ceil(low / step); n <= math.Floor(high/step) && len(marks) < 10; n++ {
+		label := "0"
+		if n != 0 {
+			label = strconv.FormatFloat(n*step/scale, 'g', 6, 64) + unit
 		}
+		marks = append(marks, plot.Tick{Value: n * step, Label: label})
 	}
 	return marks
 }
 
-func (d *panelPlot) draw(c draw.Canvas) {
-	legend := d.legend.Rectangle(c).Size().X
+// widen lets an axis begin at 0 where that costs less than half of its length, and gives one of equal values a length.
+func widen(axis *plot.Axis) {
+	switch size := max(math.Abs(axis.Min), math.Abs(axis.Max)); {
+	case size < 1e-290:
+		axis.Min, axis.Max = -1, 1
+	case axis.Max-axis.Min < 1e-9*size:
+		axis.Min, axis.Max = axis.Min-size/10, axis.Max+size/10
+	case axis.Min > 0 && axis.Min < axis.Max/2:
+		axis.Min = 0
+	}
+}
+
+// wholeDecades widens a logarithmic axis that would have less than two powers of ten to name.
+func wholeDecades(axis *plot.Axis) {
+	low, high := math.Log10(axis.Min), math.Log10(axis.Max)
+	if math.Floor(high)-math.Ceil(low) < 1 {
+		axis.Min, axis.Max = math.Pow(10, math.Floor(low)), math.Pow(10, math.Floor(high)+1)
+	}
+}
+
+// draw fills c but for legend, the width of the widest of all panels, so that axes stand below each other.
+func (d *panelPlot) draw(c draw.Canvas, legend vg.Length) {
 	d.plot.Draw(draw.Crop(c, 0, -legend-gap, 0, 0))
 	d.legend.Draw(draw.Crop(c, c.Size().X-legend, 0, 0, -8*vg.Millimeter))
 }

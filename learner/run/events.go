@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -96,8 +96,10 @@ func literal(path string) string {
 func (w *eventWriter) begin(now time.Time, step int64) {
 	w.event = protowire.AppendTag(w.event[:0], 1, protowire.Fixed64Type)
 	w.event = protowire.AppendFixed64(w.event, math.Float64bits(float64(now.UnixNano())/1e9))
-	w.event = protowire.AppendTag(w.event, 2, protowire.VarintType)
-	w.event = protowire.AppendVarint(w.event, uint64(step))
+	if step != 0 {
+		w.event = protowire.AppendTag(w.event, 2, protowire.VarintType)
+		w.event = protowire.AppendVarint(w.event, uint64(step))
+	}
 }
 
 // write appends one event with all values of a step.
@@ -106,8 +108,7 @@ func (w *eventWriter) write(now time.Time, step int64, values []Value) error {
 	w.event = protowire.AppendTag(w.event, 5, protowire.BytesType)
 	size := 0
 	for _, v := range values {
-		n := valueSize(v.Tag)
-		size += protowire.SizeTag(1) + protowire.SizeBytes(n)
+		size += protowire.SizeTag(1) + protowire.SizeBytes(valueSize(v.Tag))
 	}
 	w.event = protowire.AppendVarint(w.event, uint64(size))
 	for _, v := range values {
@@ -129,15 +130,12 @@ func valueSize(tag string) int {
 
 // appendWhole appends data in one write, or, if the disk is full, nothing of it.
 func appendWhole(f *os.File, data []byte) error {
-	end, err := f.Seek(0, 2)
+	end, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
 	if _, err := f.Write(data); err != nil {
-		if cut := f.Truncate(end); cut != nil && !errors.Is(cut, fs.ErrClosed) {
-			err = errors.Join(err, cut)
-		}
-		return err
+		return errors.Join(err, f.Truncate(end))
 	}
 	return nil
 }
