@@ -87,7 +87,7 @@ func TestCreateAndOpen(t *testing.T) {
 	if f.Meta.Resumed != nil {
 		t.Errorf("resumed by looking: %+v", f.Meta.Resumed)
 	}
-	for i := int64(1); i <= 3; i++ {
+	for i := range int64(4) {
 		if err := f.Log(i, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestCreateAndOpen(t *testing.T) {
 	if diff := cmp.Diff([]int64{0, 3, 3}, from); diff != "" {
 		t.Errorf("resumed from: %s", diff)
 	}
-	if got := logged(t, f); !slices.Equal(got, []int64{1, 2, 3, 4}) {
+	if got := logged(t, f); !slices.Equal(got, []int64{0, 1, 2, 3, 4}) {
 		t.Errorf("logged %v", got)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// TestMain lets the test's own program be a second process: one that opens a folder, and one that trains in it until it is killed.
+// TestMain lets the test's own program be a second process: one that opens a folder, one that trains in it until it is killed, and one
+// that may not write large files.
 func TestMain(m *testing.M) {
 	err := error(nil)
 	switch {
@@ -23,6 +24,8 @@ func TestMain(m *testing.M) {
 		_, err = Open(os.Getenv("RUN_TEST_OPEN"), Meta{})
 	case os.Getenv("RUN_TEST_TRAIN") != "":
 		err = train(os.Getenv("RUN_TEST_TRAIN"))
+	case os.Getenv("RUN_TEST_FULL") != "":
+		err = fillUp(os.Getenv("RUN_TEST_FULL"), os.Getenv("RUN_TEST_VALUE"))
 	default:
 		os.Exit(m.Run())
 	}

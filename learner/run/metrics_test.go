@@ -157,31 +157,6 @@ func TestTakenBack(t *testing.T) {
 	}
 }
 
-// TestFullDisk: what does not fit leaves nothing of itself, and the next may fit.
-func TestFullDisk(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Skipf("needs /dev/full: %v", err)
-	}
-	f := mustCreate(t)
-	if err := f.Log(1, nil); err != nil {
-		t.Fatal(err)
-	}
-	real := f.metrics
-	f.metrics = full
-	if err := f.Log(2, nil); err == nil || !strings.Contains(err.Error(), "no space left") {
-		t.Errorf("full disk: %v", err)
-	}
-	full.Close()
-	f.metrics = real
-	if err := f.Log(2, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := logged(t, f); !slices.Equal(got, []int64{1, 2}) {
-		t.Errorf("logged %v", got)
-	}
-}
-
 func appendTo(t *testing.T, path, text string) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
