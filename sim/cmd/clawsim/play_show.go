@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 	"github.com/openclaw-rl/openclaw/sim/mujoco"
 )
@@ -44,15 +45,20 @@ func (f *playFlags) checkShow() error {
 	return nil
 }
 
+// hello is what the page is told first of a run under spec.
+func (f *playFlags) hello(spec *rollout.Spec) *hello {
+	return &hello{
+		Version: protoVersion, Policy: f.policyName(), Physics: f.physics, World: f.world, Fault: f.fault,
+		Rows: min(f.rows, maxShown), AllRows: f.rows, Period: float64(spec.PolicyPeriodNs) / 1e9, Metrics: spec.Metrics,
+		Command: map[string][2]float32{"vx": spec.Command.Vx, "vy": spec.Command.Vy, "wz": spec.Command.Wz},
+		Robot:   helloRobot{go1.HipX, go1.HipY, go1.HipOffset, go1.ThighLen, go1.CalfLen, go1.FootRadius},
+	}
+}
+
 // show opens what the flags ask for.
 func (f *playFlags) show(ctx context.Context, cmd *cobra.Command, env *mujoco.Env) (showing, error) {
 	spec := env.Spec()
-	h := &hello{
-		Version: protoVersion, Policy: f.policyName(), Physics: f.physics, Fault: f.fault, World: f.world,
-		Rows: min(f.rows, maxShown), AllRows: f.rows, Period: float64(spec.PolicyPeriodNs) / 1e9, Metrics: spec.Metrics,
-		Command: map[string][2]float32{"vx": spec.Command.Vx, "vy": spec.Command.Vy, "wz": spec.Command.Wz},
-		Robot:   newHelloRobot(),
-	}
+	h := f.hello(&spec)
 	switch {
 	case f.view != "":
 		return f.serve(ctx, cmd, env, &spec, h)

@@ -280,8 +280,8 @@ func picturesEvery(fps float64, periodNs int64) (int, error) {
 }
 
 // newFilm starts a browser with the page in it.
-func newFilm(ctx context.Context, st *stage, h *hello, video, shot string) (f *film, err error) {
-	f = &film{stage: st, plan: h.Record, shot: shot}
+func newFilm(ctx context.Context, st *stage, h *hello, video, shot string) (_ *film, err error) {
+	f := &film{stage: st, plan: h.Record, shot: shot}
 	defer func() {
 		if err != nil {
 			f.close()

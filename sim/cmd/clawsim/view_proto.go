@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/sim/mujoco"
 )
 
@@ -88,10 +87,6 @@ type recordPlan struct {
 	Height int     `json:"height"`
 	FPS    float64 `json:"fps"`
 	Every  int     `json:"every"` // steps a picture
-}
-
-func newHelloRobot() helloRobot {
-	return helloRobot{go1.HipX, go1.HipY, go1.HipOffset, go1.ThighLen, go1.CalfLen, go1.FootRadius}
 }
 
 // frameTop is a frame's head.

@@ -82,7 +82,6 @@ async function begin(h: Hello): Promise<void> {
     fit();
     addEventListener('resize', fit);
     narrow.addEventListener('change', fit);
-    document.body.classList.toggle('rendering', h.record !== null);
     if (h.record === null) {
       requestAnimationFrame(draw);
     }
@@ -109,12 +108,12 @@ function fit(): void {
 }
 
 function select(row: number): void {
-  scene!.selected = row;
+  scene!.select(row);
   panel!.select(row);
 }
 
 function follow(f: Follow): void {
-  scene!.follow = f;
+  scene!.lookAt(f);
   panel!.follow(f);
 }
 
@@ -134,7 +133,7 @@ function take(f: Frame): void {
   newest = f;
 }
 
-let drawn = 0, written = 0; // ms
+let turn = 0, written = 0; // ms
 
 function draw(now: number): void {
   requestAnimationFrame(draw);
@@ -144,9 +143,11 @@ function draw(now: number): void {
   if (newest === null) {
     return;
   }
-  const dt = Math.min((now - drawn) / 1000, 0.1);
-  drawn = now;
-  scene!.draw(newest.paused ? 1 : Math.min((now - arrived) / gap, 1), dt);
+  const dt = Math.min((now - turn) / 1000, 0.1);
+  turn = now;
+  if (scene!.stirs()) {
+    scene!.draw(newest.paused ? 1 : Math.min((now - arrived) / gap, 1), dt);
+  }
   if (now - written > 100) {
     written = now;
     if (rateFrom && now - rateFrom.at > 1000) {
@@ -205,8 +206,9 @@ keys.listen(() => panel, {
 
 // What tests look at.
 declare global {
-  interface Window { claw: () => { frame: Frame | null; footAt: Float32Array | null; selected: number; codec: string } }
+  interface Window { claw: () => { frame: Frame | null; footAt: number[]; selected: number; screen: [number, number][] } }
 }
 window.claw = () => ({
-  frame: newest, footAt: scene?.herd.footAt ?? null, selected: scene?.selected ?? -1, codec: recording?.codec ?? '',
+  frame: newest, footAt: [...scene?.herd.footAt ?? []], selected: scene?.selected ?? -1,
+  screen: newest?.rows.map((_, row) => scene!.screen(row)) ?? [], // where a click finds a row
 });

@@ -77,6 +77,7 @@ export class Scene {
   private readonly aim = new THREE.Vector3();
   private readonly ray = new THREE.Raycaster();
   private aimed = false;
+  private changed = true; // something to draw beside the rows' own movement
 
   constructor(canvas: HTMLCanvasElement, hello: Hello) {
     const fine = hello.record === null; // a video is rendered without a graphics card
@@ -125,6 +126,7 @@ export class Scene {
     this.controls.maxPolarAngle = 1.53;
     this.controls.minDistance = 0.4;
     this.controls.maxDistance = 20;
+    this.controls.addEventListener('change', () => this.changed = true);
   }
 
   /** Fits the drawing to w x h; right is how much of its right side a panel covers. */
@@ -138,14 +140,33 @@ export class Scene {
       this.camera.clearViewOffset();
     }
     this.camera.updateProjectionMatrix();
+    this.changed = true;
   }
 
   take(f: Frame): void {
     f.rows.forEach((r, i) => this.tracks[i].take(r));
+    this.changed = true;
+  }
+
+  select(row: number): void {
+    this.selected = row;
+    this.changed = true;
+  }
+
+  lookAt(f: Follow): void {
+    this.follow = f;
+    this.changed = true;
+  }
+
+  /** Whether there is anything new to draw: a page at rest leaves the machine alone. */
+  stirs(): boolean {
+    this.controls.update(); // says by its event if the camera still glides
+    return this.changed;
   }
 
   /** Draws the rows a share of the way between the last two frames; dt is the s since the last drawing. */
   draw(share: number, dt: number): void {
+    this.changed = share < 1;
     let x = 0, y = 0, n = 0;
     this.tracks.forEach((t, i) => {
       if (!t.row) {
@@ -185,6 +206,14 @@ export class Scene {
     this.aimed = true;
     at.add(this.aim);
     this.camera.position.add(this.aim);
+    this.changed ||= this.aim.lengthSq() > 1e-8;
+  }
+
+  /** Where a row's trunk is on the screen, CSS pixels. */
+  screen(row: number): [number, number] {
+    const { x, y, z } = this.tracks[row].shown, at = new THREE.Vector3(x, y, z).project(this.camera);
+    const box = this.renderer.domElement.getBoundingClientRect();
+    return [box.left + (at.x + 1) / 2 * box.width, box.top + (1 - at.y) / 2 * box.height];
   }
 
   /** The row at a point of the canvas, each -1..1; -1: none. */
