@@ -308,7 +308,7 @@ static int new_data(void *p) {
   return s->d != NULL ? CLAW_OK : CLAW_ENGINE;
 }
 
-claw_sim *claw_new(const claw_model *cm, const claw_params *p, char *text) {
+claw_sim *claw_sim_new(const claw_model *cm, const claw_params *p, char *text) {
   claw_sim *s = calloc(1, sizeof *s);
   if (s == NULL) {
     snprintf(text, CLAW_TEXT, "out of memory");
@@ -321,13 +321,13 @@ claw_sim *claw_new(const claw_model *cm, const claw_params *p, char *text) {
   s->before = calloc((size_t)cm->ids.nstate, sizeof *s->before);
   if (s->before == NULL || guarded(new_data, s, s->text) != CLAW_OK || claw_apply(s, &p->body) != CLAW_OK) {
     snprintf(text, CLAW_TEXT, "%s", s->text);
-    claw_free(s);
+    claw_sim_free(s);
     return NULL;
   }
   return s;
 }
 
-void claw_free(claw_sim *s) {
+void claw_sim_free(claw_sim *s) {
   if (s != NULL) {
     mj_deleteData(s->d);
     mj_deleteModel(s->own);

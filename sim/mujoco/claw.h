@@ -122,8 +122,8 @@ void claw_model_free(claw_model *cm);
 int claw_bodies(const claw_model *cm);
 const char *claw_body_info(const claw_model *cm, int id, double *mass, double com[3], double inertia[6]);
 
-claw_sim *claw_new(const claw_model *cm, const claw_params *p, char *text);
-void claw_free(claw_sim *s);
+claw_sim *claw_sim_new(const claw_model *cm, const claw_params *p, char *text);
+void claw_sim_free(claw_sim *s);
 int claw_apply(claw_sim *s, const claw_body *b);
 int claw_reset(claw_sim *s, const double pos[3], const double quat[4], const double q[CLAW_JOINTS]);
 int claw_advance(claw_sim *s, const claw_cmd *c, const claw_params *p, int nsub);

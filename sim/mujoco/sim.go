@@ -37,7 +37,7 @@ func (m *Model) NewSim() (*Sim, error) {
 	}
 	s := &Sim{model: m, params: DefaultParams()}
 	text := make([]byte, C.CLAW_TEXT)
-	s.c = C.claw_new(m.c, (*C.claw_params)(unsafe.Pointer(&s.params)), (*C.char)(unsafe.Pointer(&text[0])))
+	s.c = C.claw_sim_new(m.c, (*C.claw_params)(unsafe.Pointer(&s.params)), (*C.char)(unsafe.Pointer(&text[0])))
 	if s.c == nil {
 		m.release()
 		return nil, fmt.Errorf("mujoco: model %s: %s", m.name, cText(text))
@@ -56,7 +56,7 @@ var errClosed = errors.New("mujoco: closed")
 // one, and Read leaves its argument alone.
 func (s *Sim) Close() {
 	if s.c != nil {
-		C.claw_free(s.c)
+		C.claw_sim_free(s.c)
 		s.c = nil
 		s.model.release()
 	}

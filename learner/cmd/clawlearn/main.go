@@ -1,0 +1,27 @@
+// Clawlearn trains policies for a Go1 in simulation.
+//
+//	clawlearn train   nothing ─► a student that walks, in a run folder
+//	clawlearn eval    how well any policy with a contract walks in the frozen evaluation world
+//
+// It needs libtorch for training: make build-torch. Built without build tag torch it still
+// evaluates.
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+)
+
+func main() { cli.Main(newRoot()) }
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "clawlearn",
+		Short: "Train policies for a Go1",
+		Long:  "clawlearn trains policies for the Unitree Go1 in simulation, and says how well policies walk.",
+	}
+	root.AddCommand(newTrain()...)
+	root.AddCommand(newEval())
+	return root
+}
