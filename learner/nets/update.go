@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // ErrNonFinite is wrapped by the error of a minibatch whose loss or gradient
@@ -254,4 +255,10 @@ func checkIndex(index []int32, samples int) error {
 		}
 	}
 	return nil
+}
+
+// flatGradient is the gradient that the last Gradient or Regress left, each
+// parameter's at its offset.
+func (n *Nets) flatGradient() []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(C.claw_flat_gradient(n.core))), len(n.first))
 }
