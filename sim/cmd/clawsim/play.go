@@ -66,7 +66,7 @@ The policy is an ONNX file with a contract, or "zero" (every action 0: stand in 
 uniform in -1..1). Each row starts in its contract's home pose with every joint off by up to 0.03 rad and the trunk moving
 at up to 0.1 m/s, both from --seed and the row's number. A row falls when its trunk is below 0.15 m, tilts by more than 60
 degrees or a knee comes below 0.02 m; it then starts again but counts as fallen. Means are over the rows that never fell,
-from 2 s (half of the time, if that is less) to the end; velocities are the IMU's, in the body's frame.
+from 2 s (half of the time, if that is less) to the end; velocities are the trunk's, in the body's frame.
 
 --fault puts one mistake between policy and robot, as other people's systems made them; "--fault list" prints the table.
 
