@@ -22,7 +22,7 @@ import (
 )
 
 // contentPolicy lets the page load nothing but its own files.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self' ws: wss:; " +
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // maxConnections bounds the HTTP connections held at once.

@@ -484,6 +484,21 @@ func TestHosts(t *testing.T) {
 			t.Errorf("Host %q: %v", host, err)
 		}
 	}
+	for addr, open := range map[string]bool{":0": false, "localhost:0": false, "[::1]:0": false, "0.0.0.0:0": true} {
+		l, isOpen, err := listenView(addr)
+		if err != nil {
+			if addr == "[::1]:0" { // a machine without IPv6
+				continue
+			}
+			t.Fatal(err)
+		}
+		if isOpen != open {
+			t.Errorf("%s: open to other machines: %v", addr, isOpen)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	if err := (&hosts{port: 80, own: []string{"localhost"}}).check("localhost"); err != nil {
 		t.Errorf("port 80 need not be said: %v", err)
 	}

@@ -37,7 +37,7 @@ func build() error {
 	src := filepath.Join(web.Folder, "src")
 	bundle := exec.Command("go", "tool", "-modfile=.ci/tools.mod", "esbuild", "app="+filepath.Join(src, "main.ts"), filepath.Join(src, "app.css"),
 		"--bundle", "--splitting", "--format=esm", "--target=es2022", "--minify", "--legal-comments=eof", "--charset=utf8",
-		"--entry-names=[name]", "--chunk-names=[name]-[hash]", "--outdir="+dist, "--log-level=warning")
+		"--entry-names=[name]", "--chunk-names=[name]", "--outdir="+dist, "--log-level=warning")
 	bundle.Stdout, bundle.Stderr = os.Stdout, os.Stderr
 	if err := bundle.Run(); err != nil {
 		return fmt.Errorf("esbuild: %w", err)

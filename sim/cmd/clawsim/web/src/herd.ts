@@ -84,7 +84,7 @@ export class Herd {
       from.setFromMatrixPosition(leg);
       this.footAt.set([from.x - place.x, from.y - place.y, from.z], 12 * row + 3 * l);
       from.z -= robot.foot_radius;
-      this.forces.put(i, from, along.set(0, 0, 0.003 * r.force[l]));
+      this.forces.put(i, from, along.set(0, 0, 0.002 * r.force[l]));
     }
     // Velocities lie flat above the trunk, in the direction it faces.
     const { w, x, y, z } = pose.quat;

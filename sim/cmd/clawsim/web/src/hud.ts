@@ -8,8 +8,6 @@ const FONT = 'system-ui, "DejaVu Sans", "Liberation Sans", sans-serif';
 export function write(c: CanvasRenderingContext2D, hello: Hello, f: Frame): void {
   const mean = (of: (r: Frame['rows'][0]) => number) => f.rows.reduce((s, r) => s + of(r), 0) / f.rows.length;
   const falls = f.rows.reduce((s, r) => s + r.falls, 0);
-  const three = (of: (r: Frame['rows'][0]) => Float32Array) =>
-    [0, 1, 2].map(i => mean(r => of(r)[i]).toFixed(2).replace(/^-(0\.00)$/, '$1')).join('   ');
   c.save();
   c.shadowColor = '#000c';
   c.shadowBlur = 4;
@@ -22,13 +20,16 @@ export function write(c: CanvasRenderingContext2D, hello: Hello, f: Frame): void
   say(hello.policy, 28, 22, '#e6edf3', '600 24px');
   say(`${hello.rows} ${hello.rows > 1 ? 'rows' : 'row'}, physics ${hello.physics}` + (hello.world ? `, world ${hello.world}` : '') + (hello.fault ? `, fault ${hello.fault}` : ''), 28, 54, '#9aa7b4', '17px');
   say(`${f.time.toFixed(2)} s`, 28, 80, '#e6edf3', '17px');
-  const y = c.canvas.height - 84, x = 250;
-  say('vx m/s   vy m/s   wz rad/s', x, y - 4, '#9aa7b4', '14px');
-  say('command', 28, y + 18, '#38bdf8', '17px');
-  say(three(r => r.command), x, y + 18, '#38bdf8', '17px');
-  say(f.rows.length > 1 ? 'measured, mean' : 'measured', 28, y + 42, '#4ade80', '17px');
-  say(three(r => r.measured), x, y + 42, '#4ade80', '17px');
+  const y = c.canvas.height - 88, many = f.rows.length > 1;
+  say('command', 28, y + 22, '#38bdf8', '17px');
+  say(many ? 'measured, mean' : 'measured', 28, y + 46, '#4ade80', '17px');
   c.textAlign = 'right';
+  ['vx m/s', 'vy m/s', 'wz rad/s'].forEach((name, i) => {
+    const x = 270 + 90 * i, number = (v: number) => v.toFixed(2).replace(/^-(0\.00)$/, '$1');
+    say(name, x, y, '#9aa7b4', '14px');
+    say(number(mean(r => r.command[i])), x, y + 22, '#38bdf8', '17px');
+    say(number(mean(r => r.measured[i])), x, y + 46, '#4ade80', '17px');
+  });
   say(`falls ${falls}`, c.canvas.width - 28, 22, falls > 0 ? '#ff6b6b' : '#9aa7b4', '17px');
   c.restore();
 }

@@ -182,6 +182,7 @@ export class Panel {
     this.held = 0;
     this.terms.forEach(t => t.smooth = NaN);
     this.smooth.fill(NaN);
+    this.sum = NaN;
     get('chosen').textContent = `Row ${row}`;
     this.chips.forEach((c, i) => c.setAttribute('aria-pressed', String(i === row)));
   }
@@ -229,6 +230,10 @@ export class Panel {
     this.facts.falls.textContent = String(r.falls);
     this.facts.episode.textContent = String(r.episodes + 1);
     this.facts.command.textContent = r.steered ? 'yours' : 'the script';
+    // A row just chosen, with time at rest: its present values stand for the smoothed ones.
+    this.smooth.forEach((v, i) => this.smooth[i] = Number.isNaN(v) ? r.measured[i] : v);
+    this.terms.forEach(t => t.smooth = Number.isNaN(t.smooth) ? r.metrics[t.at] * t.scale : t.smooth);
+    this.sum = Number.isNaN(this.sum) ? r.reward / this.hello.period : this.sum;
     this.showAxes(r, now);
     this.showTerms();
   }

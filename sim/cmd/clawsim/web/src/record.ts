@@ -1,7 +1,7 @@
 // Rendering a run as a video: pictures of exact simulated times through WebCodecs, muxed and sent to the program in pieces.
 
 import {
-  CanvasSource, getFirstEncodableVideoCodec, Mp4OutputFormat, Output, QUALITY_HIGH, StreamTarget, type VideoCodec, WebMOutputFormat,
+  CanvasSource, getFirstEncodableVideoCodec, Mp4OutputFormat, Output, Quality, StreamTarget, type VideoCodec, WebMOutputFormat,
 } from 'mediabunny';
 import * as hud from './hud';
 import type { Frame, Hello, Plan } from './protocol';
@@ -33,7 +33,7 @@ export class Recording {
       format: plan.format === 'webm' ? new WebMOutputFormat() : new Mp4OutputFormat(),
       target: new StreamTarget(new WritableStream({ write: chunk => piece(chunk.position, chunk.data) }), { chunked: true, chunkSize: 1 << 20 }),
     });
-    const source = new CanvasSource(canvas, { codec, quality: QUALITY_HIGH });
+    const source = new CanvasSource(canvas, { codec, quality: new Quality({ quality: 'very-high', preferBitrate: true }) });
     output.addVideoTrack(source, { frameRate: plan.fps });
     await output.start();
     return new Recording(hello, plan, view, picture, output, source, codec);

@@ -99,7 +99,7 @@ export class Scene {
     this.sun.shadow.bias = -0.0004;
     this.sun.shadow.normalBias = 0.01;
     s.add(this.sun, this.sun.target);
-    this.floor = floor(fine ? r.capabilities.getMaxAnisotropy() : 2);
+    this.floor = floor(fine ? r.capabilities.getMaxAnisotropy() : 1);
     s.add(this.floor);
     this.ring = new THREE.Mesh(new THREE.RingGeometry(0.36, 0.385, 64),
       new THREE.MeshBasicMaterial({ color: COLOURS.command, transparent: true, opacity: 0.75, depthWrite: false }));
