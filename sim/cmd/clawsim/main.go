@@ -1,7 +1,7 @@
 // Clawsim is the simulation of a Go1: a virtual robot behind the maker's protocol, and policies at play without one.
 //
 //	clawsim robot   ◄─ UDP ─►  clawagent, or any program of the maker's SDK
-//	clawsim play    policy ─► physics of many rows ─► figures
+//	clawsim play    policy ─► physics of many rows ─► figures, a 3D view in the browser, a video
 //	clawsim bench   how fast those rows are, and where the time goes
 //	clawsim demo    starts robot and agent, walks, judges by the robot's log
 package main
