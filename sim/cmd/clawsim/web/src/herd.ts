@@ -26,6 +26,8 @@ export class Herd {
   private readonly feet: THREE.InstancedMesh;
   private readonly commands: Arrows;
   private readonly speeds: Arrows;
+  private readonly commandTurns: Arrows;
+  private readonly turns: Arrows;
   private readonly forces: Arrows;
   private readonly touching = new THREE.Color(COLOURS.contact);
   private readonly air = new THREE.Color(COLOURS.air);
@@ -53,6 +55,8 @@ export class Herd {
     }
     this.commands = new Arrows(scene, COLOURS.command, rows, 0.011);
     this.speeds = new Arrows(scene, COLOURS.measured, rows, 0.011);
+    this.commandTurns = new Arrows(scene, COLOURS.command, rows, 0.008);
+    this.turns = new Arrows(scene, COLOURS.measured, rows, 0.008);
     this.forces = new Arrows(scene, COLOURS.contact, 4 * rows, 0.006);
     this.footAt = new Float32Array(rows * 12);
   }
@@ -86,12 +90,16 @@ export class Herd {
       from.z -= robot.foot_radius;
       this.forces.put(i, from, along.set(0, 0, 0.002 * r.force[l]));
     }
-    // Velocities lie flat above the trunk, in the direction it faces.
+    // Velocities lie flat above the trunk, in the direction it faces; turning moves the nose sideways.
     const { w, x, y, z } = pose.quat;
     const yaw = Math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)), c = Math.cos(yaw), s = Math.sin(yaw);
     const flat = (v: Float32Array) => along.set(c * v[0] - s * v[1], s * v[0] + c * v[1], 0).multiplyScalar(0.5);
     this.commands.put(row, from.set(pose.x, pose.y, pose.z + 0.2), flat(r.command));
     this.speeds.put(row, from.set(pose.x, pose.y, pose.z + 0.17), flat(r.measured));
+    const nose = (up: number) => from.set(pose.x + 0.32 * c, pose.y + 0.32 * s, pose.z + up);
+    const sideways = (wz: number) => along.set(-s * wz, c * wz, 0).multiplyScalar(0.2);
+    this.commandTurns.put(row, nose(0.13), sideways(r.command[2]));
+    this.turns.put(row, nose(0.1), sideways(r.measured[2]));
   }
 
   /** Hands what put changed to the graphics card. */
@@ -100,7 +108,7 @@ export class Herd {
       m.instanceMatrix.needsUpdate = true;
     }
     this.feet.instanceColor!.needsUpdate = true;
-    for (const a of [this.commands, this.speeds, this.forces]) {
+    for (const a of [this.commands, this.speeds, this.commandTurns, this.turns, this.forces]) {
       a.commit();
     }
   }
