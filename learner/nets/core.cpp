@@ -10,6 +10,8 @@
 
 #include "core.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
@@ -23,14 +25,15 @@
 
 #include "kernels.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 // Of MKL inside libtorch_cpu.so: Fortran's matrix product (columns first), and the number of threads of the calling thread's products.
 extern "C" void sgemm_(const char *trans_a, const char *trans_b, const int *m, const int *n, const int *k, const float *alpha,
                        const float *a, const int *lda, const float *b, const int *ldb, const float *beta, float *c, const int *ldc);
 extern "C" int MKL_Set_Num_Threads_Local(int threads);
+
+// MKL asks this of itself before it looks at what the processor can do, and on any other maker's takes kernels of an older kind: on
+// a Zen 4 they reach 100 GFLOP/s a core where those for AVX-512 reach 112, and 50 where they reach 110 if a width is no multiple of
+// 16, as 47 observations are not. The answer given here stands for the program's whole libtorch.
+extern "C" int mkl_serv_intel_cpu_true() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
 namespace {
 
@@ -41,16 +44,11 @@ const double kLog2Pi = 1.8378770664093453;
 // A thread's arithmetic while it works for us: one thread to a product, results too small for a normal float become 0.
 class Arithmetic {
  public:
-  Arithmetic() : threads_(MKL_Set_Num_Threads_Local(1)) {
-#if defined(__x86_64__)
-    control_ = _mm_getcsr();
+  Arithmetic() : threads_(MKL_Set_Num_Threads_Local(1)), control_(_mm_getcsr()) {
     _mm_setcsr(control_ | _MM_FLUSH_ZERO_ON);
-#endif
   }
   ~Arithmetic() {
-#if defined(__x86_64__)
     _mm_setcsr(control_);
-#endif
     MKL_Set_Num_Threads_Local(threads_);
   }
   Arithmetic(const Arithmetic &) = delete;
@@ -58,7 +56,7 @@ class Arithmetic {
 
  private:
   int threads_;
-  unsigned control_ = 0;
+  unsigned control_;
 };
 
 // Threads that sleep between jobs: the rollout wants the cores then. The caller is worker 0.
@@ -280,8 +278,7 @@ struct claw_core {
     }
     for (int w = 0; w < c.workers; w++) workers.emplace_back(network, act, flat);
     norms.resize(2 * c.workers);
-    sigma.resize(act);
-    old_sigma.resize(act);
+    for (auto *spread : {&sigma, &old_sigma, &log_sigma, &log_old_sigma}) spread->resize(act);
   }
 
   struct Range {
@@ -299,7 +296,8 @@ struct claw_core {
   Mirror action_mirror;
   std::vector<Worker> workers;
   std::vector<double> norms;             // squares: actor's of each worker, critic's of each worker
-  std::vector<float> sigma, old_sigma;   // std now and of the rollout
+  std::vector<double> sigma, old_sigma;  // std now and of the rollout
+  std::vector<double> log_sigma, log_old_sigma;
   Pool pool;
 
   // Calls f(worker, first, count) for the chunks of n samples, on the workers.
@@ -337,7 +335,10 @@ struct claw_core {
       for (int w = 0; w < count; w++) squares[k] += norms[k * count + w];
     stats->actor_norm = std::sqrt(squares[CLAW_ACTOR]);
     stats->critic_norm = std::sqrt(squares[CLAW_CRITIC]);
-    stats->finite = std::isfinite(stats->loss) && std::isfinite(squares[CLAW_ACTOR]) && std::isfinite(squares[CLAW_CRITIC]);
+    // As floats: Adam squares each number of the gradient.
+    stats->finite = true;
+    for (double x : {stats->loss, stats->max_ratio_error, squares[CLAW_ACTOR], squares[CLAW_CRITIC]})
+      stats->finite = stats->finite && std::isfinite(float(x));
   }
 };
 
@@ -371,18 +372,25 @@ void actor_sample(const claw_core &c, const Task &t, Worker &worker, int64_t i, 
     float *a = worker.action;
     read(a, t.action + i * act);
     const float *old_mu = (mirrored ? t.mirror_mean : t.mean) + i * act;
-    double log_prob = 0, kl = 0;
+    double log_prob = 0, start_log_prob = 0, kl = 0;
     for (int j = 0; j < act; j++) {
-      double s = c.sigma[j], o = c.old_sigma[j], z = (a[j] - mu[j]) / s, shift = old_mu[j] - mu[j];
-      double log_s = std::log(s), log_o = std::log(o);
-      log_prob -= 0.5 * (z * z + kLog2Pi) + log_s;
-      kl += log_s - log_o + (o * o + shift * shift) / (2 * s * s) - 0.5;
+      double s = c.sigma[j], o = c.old_sigma[j], z = (a[j] - mu[j]) / s, y = (a[j] - old_mu[j]) / o, shift = old_mu[j] - mu[j];
+      log_prob -= 0.5 * (z * z + kLog2Pi) + c.log_sigma[j];
+      start_log_prob -= 0.5 * (y * y + kLog2Pi) + c.log_old_sigma[j];
+      kl += c.log_sigma[j] - c.log_old_sigma[j] + (o * o + shift * shift) / (2 * s * s) - 0.5;
     }
-    // A mirrored sample was drawn, in the mirrored world, with the density of the sample itself: that is what the ratio divides by.
-    // With the old policy's density at the mirrored observation instead (design.md section 6) an action that the not yet symmetric
-    // policy would hardly take there begins at ratio 1, with a gradient of many deviations: measured, training diverges (walk preset,
-    // seed 1: all rows fall at 0.6 M steps and minibatches are not finite at 0.7 M; so it walks).
-    double ratio = std::exp(log_prob - t.old_log_prob[i]), clip = t.loss->clip, advantage = t.advantage[i];
+    // A mirrored sample is one of another policy, the mirrored one, which drew it with the density of the sample itself. So it is taken
+    // as decoupled PPO takes the samples of older policies: ratio and divergence against the policy at the update's start, where the
+    // ratio begins at 1, times min(1, its density by that policy / the density it was drawn with). Without that weight (design.md
+    // section 6) an action that the not yet symmetric policy would hardly take has a gradient of many deviations, and training
+    // diverges; with a ratio against the density it was drawn with, half of all samples begin clipped.
+    double advantage = t.advantage[i];
+    if (mirrored) {
+      advantage *= std::exp(std::min(0.0, start_log_prob - t.old_log_prob[i]));
+    } else {
+      start_log_prob = t.old_log_prob[i];
+    }
+    double ratio = std::exp(log_prob - start_log_prob), clip = t.loss->clip;
     double clamped = std::min(std::max(ratio, 1 - clip), 1 + clip);
     double plain = -advantage * ratio, bounded = -advantage * clamped;
     sums.surrogate += std::isnan(plain) ? plain : std::max(plain, bounded);
@@ -404,7 +412,7 @@ void actor_sample(const claw_core &c, const Task &t, Worker &worker, int64_t i, 
     read(a, t.label + i * act);
     double weight = t.loss->distill_weight * t.per_label;
     for (int j = 0; j < act; j++) {
-      double s = c.sigma[j], off = a[j] - mu[j], z = off / s, by_log_std = 0;
+      double s = c.sigma[j], off = double(a[j]) - mu[j], z = off / s, by_log_std = 0;
       sums.squares += off * off;
       switch (t.loss->distill) {
         case CLAW_MSE:
@@ -412,7 +420,7 @@ void actor_sample(const claw_core &c, const Task &t, Worker &worker, int64_t i, 
           d[j] -= float(weight * 2 * off / act);
           break;
         case CLAW_NLL:
-          sums.distill += 0.5 * (z * z + kLog2Pi) + std::log(s);
+          sums.distill += 0.5 * (z * z + kLog2Pi) + c.log_sigma[j];
           d[j] -= float(weight * z / s);
           by_log_std = 1 - z * z;
           break;
@@ -468,6 +476,7 @@ double inverse(int64_t count) { return count > 0 ? 1.0 / double(count) : 0; }
 }  // namespace
 
 claw_core *claw_new(const claw_config *config) {
+  if (!__builtin_cpu_supports("f16c")) return nullptr;
   try {
     return new claw_core(*config);
   } catch (...) {
@@ -528,9 +537,11 @@ void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int3
     s.labelled += labelled && labelled[index[i]];
   }
   for (int j = 0; j < core->act; j++) {
-    core->sigma[j] = float(std::exp(double(core->log_std.value[j])));
+    core->log_sigma[j] = core->log_std.value[j];
+    core->sigma[j] = float(std::exp(core->log_sigma[j]));  // as Std tells it
     core->old_sigma[j] = old_std[j];
-    s.entropy += core->log_std.value[j] + 0.5 * (1 + kLog2Pi);
+    core->log_old_sigma[j] = std::log(core->old_sigma[j]);
+    s.entropy += core->log_sigma[j] + 0.5 * (1 + kLog2Pi);
   }
   if (s.students == 0) s.entropy = 0;
   Task task = {loss,         index,     mirror,   policy_obs, critic_obs, action,  label,

@@ -41,10 +41,10 @@ typedef struct {
   // Means over the samples they speak of.
   double surrogate, value, entropy, kl, clip_fraction, max_ratio_error, distill, label_rmse, loss;
   double actor_norm, critic_norm;  // of the gradient, before clipping; the actor's with log std
-  bool finite;                     // loss and both norms
+  bool finite;                     // loss, ratios and both squared norms, as floats
 } claw_stats;
 
-// NULL when there is no memory for it.
+// NULL when there is no memory and no threads for it, or the processor lacks F16C (x86-64 of 2013 and later has it).
 claw_core *claw_new(const claw_config *config);
 void claw_free(claw_core *core);
 

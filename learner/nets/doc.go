@@ -10,7 +10,8 @@
 // each tensor operation, and its backward pass leaves a quarter of the
 // machine unused.
 //
-// All of it but this file and LogProb sits behind build tag torch:
+// All of it but this file and LogProb sits behind build tag torch
+// and is for x86-64, as its libtorch is:
 //
 //	make deps-torch && source .deps/env && go build -tags torch ./learner/...
 //

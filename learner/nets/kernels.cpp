@@ -2,14 +2,12 @@
 
 #include "kernels.h"
 
+#include <immintrin.h>
+
 #include <cmath>
 #include <cstring>
 
-#if defined(__x86_64__)
 #define MULTIVERSION __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define MULTIVERSION
-#endif
 
 namespace {
 
@@ -36,14 +34,15 @@ inline __attribute__((always_inline)) float exp_minus_1(float x) {
 
 }  // namespace
 
-MULTIVERSION void half_to_float(float *dst, const uint16_t *src, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    uint32_t h = src[i];
-    // Shifted into a float's place the exponent is 112 short, for subnormals too.
-    uint32_t magnitude = bits_of(float_of((h & 0x7fff) << 13) * float_of(0x77800000));
-    magnitude |= (h & 0x7c00) == 0x7c00 ? 0x7f800000u : 0u;
-    dst[i] = float_of(magnitude | (h & 0x8000) << 16);
-  }
+__attribute__((target("avx,f16c"))) void half_to_float(float *dst, const uint16_t *src, size_t n) {
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(src + i))));
+  if (i == n) return;
+  alignas(16) uint16_t rest[8] = {};
+  alignas(32) float floats[8];
+  std::memcpy(rest, src + i, (n - i) * sizeof(*src));
+  _mm256_store_ps(floats, _mm256_cvtph_ps(_mm_load_si128((const __m128i *)rest)));
+  std::memcpy(dst + i, floats, (n - i) * sizeof(*dst));
 }
 
 MULTIVERSION void standardise(float *x, const float *mean, const float *std, size_t n) {

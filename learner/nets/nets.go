@@ -48,6 +48,8 @@ func (m Mirror) check(name string, dim int) error {
 		if j < 0 || int(j) >= dim {
 			return fmt.Errorf("nets: %s: index %d is %d, want 0..%d", name, i, j, dim-1)
 		}
+	}
+	for i, j := range m.Index {
 		if s := m.Sign[i]; (s != 1 && s != -1) || m.Index[j] != int32(i) || m.Sign[j] != s {
 			return fmt.Errorf("nets: %s: applied twice it does not give number %d back", name, i)
 		}
@@ -119,6 +121,12 @@ type Nets struct {
 	core    *C.claw_core
 	waiting Stats // of the gradient that waits for Apply
 	ready   bool  // one waits
+
+	// What C reads and writes in a call, here because a local variable would be
+	// allocated each time.
+	loss  C.claw_loss
+	stats C.claw_stats
+	count [3]C.int64_t
 }
 
 const (
@@ -235,7 +243,7 @@ func (n *Nets) start(widths [2][]int, flat int) error {
 		config.width[k], config.layers[k] = numbers, C.int(len(w)-1)
 	}
 	if n.core = C.claw_new(&config); n.core == nil {
-		return fmt.Errorf("nets: no memory or threads for %d workers", n.config.Workers)
+		return fmt.Errorf("nets: no memory or threads for %d workers, or a processor without F16C", n.config.Workers)
 	}
 	if c := &n.config; c.mirrors() {
 		C.claw_mirror(n.core, actor, indices(c.MirrorPolicy.Index), floats(c.MirrorPolicy.Sign))

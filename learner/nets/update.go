@@ -12,12 +12,18 @@ import (
 	"unsafe"
 )
 
-// ErrNonFinite is wrapped by the error of a minibatch whose loss or gradient
-// is infinite or not a number. Nothing has changed then.
+// ErrNonFinite is wrapped by the error of a minibatch whose loss, ratio or
+// squared gradient is not a number or more than a float32 holds. Nothing has
+// changed then.
 var ErrNonFinite = errors.New("not finite")
 
 // Batch is samples drawn from a buffer. All arrays but Index and Mirror are
 // the whole buffer's: entry i of (samples, ..) belongs to sample i.
+//
+// A mirrored sample is one of the mirrored policy: its ratio is taken against
+// the old policy at the mirrored observation, and its advantage weighed by
+// min(1, that policy's density of the mirrored action / the density the action
+// was drawn with).
 type Batch struct {
 	PolicyObs, CriticObs []uint16  // fp16, (samples, Policy), (samples, Critic)
 	Action               []uint16  // fp16, as executed, (samples, Act)
@@ -95,18 +101,18 @@ func (n *Nets) Gradient(b *Batch, l *Loss) (Stats, error) {
 	if err := n.checkBatch(b, l); err != nil {
 		return Stats{}, err
 	}
-	loss := C.claw_loss{clip: C.float(l.Clip), value_clip: C.float(l.ValueClip), value_weight: C.float(l.ValueWeight),
+	n.loss = C.claw_loss{clip: C.float(l.Clip), value_clip: C.float(l.ValueClip), value_weight: C.float(l.ValueWeight),
 		entropy_weight: C.float(l.EntropyWeight), distill_weight: C.float(l.DistillWeight), distill: C.int(l.Distill),
 		std_detached: C.bool(l.StdDetached)}
-	var s C.claw_stats
-	C.claw_gradient(n.core, &loss, C.int64_t(len(b.Index)), indices(b.Index), bools(b.Mirror), halves(b.PolicyObs), halves(b.CriticObs),
+	C.claw_gradient(n.core, &n.loss, C.int64_t(len(b.Index)), indices(b.Index), bools(b.Mirror), halves(b.PolicyObs), halves(b.CriticObs),
 		halves(b.Action), halves(b.Label), floats(b.Mean), floats(b.MirrorMean), floats(b.OldStd), floats(b.LabelStd), floats(b.OldLogProb),
-		floats(b.Advantage), floats(b.Target), floats(b.OldValue), bools(b.Labelled), bools(b.Teacher), &s)
-	return n.keep(&s, "minibatch")
+		floats(b.Advantage), floats(b.Target), floats(b.OldValue), bools(b.Labelled), bools(b.Teacher), &n.stats)
+	return n.keep("minibatch")
 }
 
 // keep turns C's stats into ours and has the gradient wait for Apply.
-func (n *Nets) keep(s *C.claw_stats, what string) (Stats, error) {
+func (n *Nets) keep(what string) (Stats, error) {
+	s := &n.stats
 	stats := Stats{Samples: int(s.samples), Students: int(s.students), Labelled: int(s.labelled), Loss: float64(s.loss),
 		Surrogate: float64(s.surrogate), Value: float64(s.value), Entropy: float64(s.entropy), Distill: float64(s.distill),
 		KL: float64(s.kl), ClipFraction: float64(s.clip_fraction), MaxRatioError: float64(s.max_ratio_error),
@@ -141,14 +147,14 @@ func (n *Nets) Apply(l *Loss) error {
 
 // step is an Adam step of the groups (actor, log std, critic) that move.
 func (n *Nets) step(moves [3]bool, actorScale, criticScale float64) {
-	var count [3]C.int64_t
 	for i, moves := range moves {
+		n.count[i] = 0
 		if moves {
 			n.steps[i]++
-			count[i] = C.int64_t(n.steps[i])
+			n.count[i] = C.int64_t(n.steps[i])
 		}
 	}
-	C.claw_adam(n.core, C.double(n.rate), C.float(actorScale), C.float(criticScale), &count[0])
+	C.claw_adam(n.core, C.double(n.rate), C.float(actorScale), C.float(criticScale), &n.count[0])
 }
 
 // scale is what a gradient of this norm is multiplied by to have at most norm
@@ -183,9 +189,8 @@ func (n *Nets) Regress(policyObs, target []uint16, index []int32, mirror []bool)
 	if err := checkIndex(index, samples); err != nil {
 		return 0, err
 	}
-	var s C.claw_stats
-	C.claw_regress(n.core, C.int64_t(len(index)), indices(index), bools(mirror), halves(policyObs), halves(target), &s)
-	stats, err := n.keep(&s, "regression")
+	C.claw_regress(n.core, C.int64_t(len(index)), indices(index), bools(mirror), halves(policyObs), halves(target), &n.stats)
+	stats, err := n.keep("regression")
 	n.ready = false
 	if err != nil {
 		return stats.Distill, err
