@@ -38,8 +38,8 @@ TORCH_EXTRAS["lib/libtorch.so"] = b"INPUT(-ltorch_cpu -lc10)\n"
 TORCH_ENV = """# Made by make deps-torch: source it before go build -tags torch. Go's build cache takes other flags for another build
 # of gotch, which takes minutes: this file is the only place for them.
 torch=%(folder)s
-export CGO_CXXFLAGS="-I$torch/include -I$torch/include/torch/csrc/api/include -D_GLIBCXX_USE_CXX11_ABI=0"
-export CGO_LDFLAGS="-L$torch/lib -Wl,-rpath,$torch/lib"
+export CGO_CXXFLAGS="'-I$torch/include' '-I$torch/include/torch/csrc/api/include' -D_GLIBCXX_USE_CXX11_ABI=0"
+export CGO_LDFLAGS="'-L$torch/lib' '-Wl,-rpath,$torch/lib'"
 unset torch
 """
 

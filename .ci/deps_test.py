@@ -5,6 +5,7 @@ import hashlib
 import io
 import os
 import shutil
+import subprocess
 import tempfile
 import unittest
 import unittest.mock
@@ -40,7 +41,7 @@ class InstallTest(unittest.TestCase):
 
     def install(self, wheel=None, **more):
         return deps.install([wheel or self.wheel], "linux-amd64", self.root, self.cache,
-                            download=more.get("download", self.download), say=self.said.append)
+                            download=more.get("download", self.download), say=self.said.append, extras=more.get("extras"))
 
     def inside(self, *path):
         return os.path.join(self.root, "linux-amd64", *path)
@@ -118,6 +119,50 @@ class InstallTest(unittest.TestCase):
             self.install(self.wheel_with("demo/LICENSE>licenses demo/gone.h>include"))
         self.assert_nothing_half()
 
+    def test_tree_pattern_keeps_the_tree(self):
+        with zipfile.ZipFile(self.served, "a") as archive:
+            archive.writestr("demo/include/inner/part.h", "int part;\n")
+            archive.writestr("demo/included.h", "not below include")
+        self.assertTrue(self.install(self.wheel_with("demo/include/**>include demo/LICENSE>licenses")))
+        found = sorted(line.split("\t")[0] for line in deps.inventory(self.inside()))
+        self.assertEqual(found, ["include/demo.h", "include/inner/part.h", "licenses/LICENSE"])
+
+    def test_tree_that_leads_out_is_refused(self):
+        with zipfile.ZipFile(self.served, "a") as archive:
+            archive.writestr("demo/include/../../../../evil.h", "int evil;\n")
+        with self.assertRaisesRegex(deps.Failed, "evil.h leads out of the folder"):
+            self.install(self.wheel_with("demo/include/**>include"))
+        self.assert_nothing_half()
+        self.assertFalse(os.path.exists(os.path.join(self.top, "evil.h")))
+
+    def test_extras_lie_beside_the_members(self):
+        extras = {"lib/libempty.a": deps.EMPTY_ARCHIVE, "lib/libtorch.so": b"INPUT(-lone)\n"}
+        self.assertTrue(self.install(extras=extras))
+        with open(self.inside("lib", "libtorch.so"), "rb") as f:
+            self.assertEqual(f.read(), b"INPUT(-lone)\n")
+        self.assertFalse(self.install(extras=extras))
+        os.remove(self.inside("lib", "libempty.a"))
+        self.assertTrue(self.install(extras=extras))
+        self.assertTrue(self.install(extras=dict(extras, **{"lib/libtorch.so": b"INPUT(-ltwo)\n"})))
+        self.assertTrue(self.install())
+        self.assertFalse(os.path.exists(self.inside("lib", "libtorch.so")))
+
+    def test_env_names_the_clones_own_folder(self):
+        root = os.path.join(self.top, "a clone", ".deps")
+        os.makedirs(root)
+        deps.write_env(root, "linux-amd64-torch")
+        path = os.path.join(root, "env")
+        script = "set -eu; source '%s'; printf '%%s\\n%%s' \"$CGO_CXXFLAGS\" \"$CGO_LDFLAGS\"; test -z \"${torch:-}\"" % path
+        cxx, ld = subprocess.run(["bash", "-c", script], check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout.split("\n")
+        place = os.path.join(root, "linux-amd64-torch")
+        self.assertIn("'-I%s/include' " % place, cxx)
+        self.assertIn("-D_GLIBCXX_USE_CXX11_ABI=0", cxx)
+        self.assertEqual(ld, "'-L%s/lib' '-Wl,-rpath,%s/lib'" % (place, place))  # go splits it as a shell does
+        old = os.stat(path)
+        deps.write_env(root, "linux-amd64-torch")
+        self.assertEqual(os.stat(path).st_mtime_ns, old.st_mtime_ns)
+        self.assertEqual(sorted(os.listdir(root)), [".lock", "env"])
+
     def test_killed_unpack_is_cleared_by_the_next_run(self):
         for name in (".new-x", ".old-linux-amd64"):
             os.makedirs(os.path.join(self.root, name, "lib"))
@@ -130,7 +175,7 @@ class InstallTest(unittest.TestCase):
         with unittest.mock.patch.object(deps.shutil, "copyfileobj", side_effect=KeyboardInterrupt):
             with self.assertRaises(KeyboardInterrupt):
                 self.install(changed)
-        self.assertTrue(deps.is_complete(self.inside(), [self.wheel]))
+        self.assertTrue(deps.is_complete(self.inside(), [self.wheel], {}))
         self.assertEqual(sorted(os.listdir(self.root)), [".lock", "linux-amd64"])
 
 
@@ -146,6 +191,9 @@ class WordsTest(unittest.TestCase):
         wheels = deps.read_table(os.path.join(deps.HERE, "deps.tsv"))
         for target in ("linux-amd64", "linux-arm64"):
             self.assertEqual([w.name for w in wheels if w.target == target], ["mujoco-core", "onnxruntime"])
+        torch = [w for w in wheels if w.target == "linux-amd64-torch"]
+        self.assertEqual([w.name for w in torch], ["torch", "nvidia-cuda-cupti-cu12", "nvidia-cuda-runtime-cu12"])
+        self.assertEqual(torch[0].version, "2.1.0")  # gotch's; .deps/env's flags are this wheel's
         for wheel in wheels:
             self.assertRegex(wheel.sha256, "^[0-9a-f]{64}$")
 
@@ -157,6 +205,25 @@ class WordsTest(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()) as said:
             self.assertEqual(deps.main(["mips"]), 1)
         self.assertIn("deps: ARCH=mips", said.getvalue())
+
+    def test_torch_where_there_is_none(self):
+        for machine, want in (("aarch64", "deps: no libraries for linux-arm64-torch"), ("mips", "deps: ARCH=mips")):
+            with unittest.mock.patch.object(deps.platform, "machine", return_value=machine):
+                with contextlib.redirect_stderr(io.StringIO()) as said:
+                    self.assertEqual(deps.main(["torch"]), 1)
+                self.assertIn(want, said.getvalue())
+
+    def test_pip_is_asked_for_the_wheels_tags(self):
+        for file, python, platforms in (("a-1-cp311-cp311-manylinux1_x86_64.whl", "311", ["manylinux1_x86_64"]),
+                                        ("a-1-py3-none-manylinux1_x86_64.whl", "3", ["manylinux1_x86_64"]),
+                                        ("a-1-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl", "311",
+                                         ["manylinux_2_27_x86_64", "manylinux_2_28_x86_64"])):
+            done = deps.subprocess.CompletedProcess([], 0, stdout="")
+            with unittest.mock.patch.object(deps.subprocess, "run", return_value=done) as run:
+                deps.pip_download(deps.Wheel("a", "1", "linux-amd64", file, "0", "a>b"), "/nowhere")
+            command = run.call_args[0][0]
+            self.assertEqual(command[command.index("--python-version") + 1], python)
+            self.assertEqual([b for a, b in zip(command, command[1:]) if a == "--platform"], platforms)
 
     def test_pip_failures_are_sentences(self):
         wheel = deps.Wheel("demo", "1.0", "linux-amd64", "demo-1.0-cp311-cp311-manylinux_2_27_x86_64.whl", "0", "a>b")
