@@ -10,9 +10,7 @@ import (
 	"syscall"
 	"text/tabwriter"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/onnx/contract"
@@ -121,39 +119,4 @@ func (r *evalResult) print(w io.Writer) error {
 	fmt.Fprintf(table, "power\t%.0f W\n", r.PowerW)
 	fmt.Fprintf(table, "action rate\t%.3f rad a step\n", r.ActionRate)
 	return table.Flush()
-}
-
-// bar is a progress bar where a person watches; nil shows nothing.
-type bar struct {
-	*progressbar.ProgressBar
-	shown int
-}
-
-// barSteps is how finely a bar is drawn.
-const barSteps = 1000
-
-func newBar(w io.Writer, what string) *bar {
-	file, ok := w.(*os.File)
-	if !ok {
-		return nil
-	}
-	if _, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS); err != nil {
-		return nil
-	}
-	return &bar{ProgressBar: progressbar.NewOptions(barSteps, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())}
-}
-
-// share says how much is done, 0..1. A broken terminal does not stop the work.
-func (b *bar) share(x float64) {
-	if n := int(x * barSteps); b != nil && n > b.shown {
-		b.shown = n
-		_ = b.Set(n)
-	}
-}
-
-func (b *bar) finish() {
-	if b != nil {
-		_ = b.Finish()
-	}
 }

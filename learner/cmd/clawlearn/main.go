@@ -2,9 +2,15 @@
 //
 //	clawlearn train   nothing ─► a student that walks, in a run folder
 //	clawlearn eval    how well any policy with a contract walks in the frozen evaluation world
+//	clawlearn bench   how fast training is, and its parts
+//	clawlearn config  what a run can be told
+//
+//	train ─▶ trial.each, after every iteration of algo.Trainer
+//	           ├─▶ run.Folder: metrics, curves, checkpoints
+//	           └─▶ mujoco.Evaluate ─▶ better than before: export.Write ─▶ policy.onnx
 //
 // It needs libtorch for training: make build-torch. Built without build tag torch it still
-// evaluates.
+// evaluates, and checks what training is told.
 package main
 
 import (
@@ -22,6 +28,6 @@ func newRoot() *cobra.Command {
 		Long:  "clawlearn trains policies for the Unitree Go1 in simulation, and says how well policies walk.",
 	}
 	root.AddCommand(newTrain()...)
-	root.AddCommand(newEval())
+	root.AddCommand(newEval(), newBench())
 	return root
 }

@@ -3,21 +3,21 @@
 package main
 
 import (
+	"context"
 	"errors"
-
-	"github.com/spf13/cobra"
+	"io"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/learner/run"
 )
 
-// newTrain is what stands in for training in a program without libtorch.
-func newTrain() []*cobra.Command {
-	return []*cobra.Command{{
-		Use:                "train",
-		Short:              "Train a policy (not in this build)",
-		DisableFlagParsing: true,
-		RunE: func(*cobra.Command, []string) error {
-			return cli.NotAvailable(errors.New("this clawlearn was built without libtorch: run make build-torch"))
-		},
-	}}
+// errNoTorch is what everything that trains says in a program without libtorch.
+var errNoTorch = cli.NotAvailable(errors.New("this clawlearn was built without libtorch, which training needs: run make build-torch"))
+
+func ready(*run.Meta) error { return errNoTorch }
+
+func train(context.Context, io.Writer, Config, *run.Folder) (*trainResult, error) {
+	return nil, errNoTorch
 }
+
+func measure(context.Context, io.Writer, Config, int64) (*benchResult, error) { return nil, errNoTorch }

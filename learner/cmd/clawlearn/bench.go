@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+)
+
+// benchResult is what bench prints.
+type benchResult struct {
+	What       string  `json:"what"`
+	Samples    int64   `json:"samples"`        // steps of rows
+	Seconds    float64 `json:"seconds"`        // that they took
+	StepsPerS  float64 `json:"steps_per_s"`    // the quotient
+	MedianS    float64 `json:"median_seconds"` // of an iteration
+	Iterations int64   `json:"iterations"`
+	Rows       int     `json:"rows"`
+	Steps      int     `json:"steps"` // of a row in an iteration
+	Threads    int     `json:"threads"`
+	Actor      []int   `json:"actor"` // widths of hidden layers
+	Critic     []int   `json:"critic"`
+	Epochs     int     `json:"epochs"`
+	Batches    int     `json:"minibatches"` // of an epoch
+
+	collect, learn []float64 // s, by iteration
+}
+
+// benches are what can be measured.
+var benches = []struct {
+	name, doc string
+	seconds   func(r *benchResult, iteration int) float64
+}{
+	{"collect", "the rollout: policy, physics, observations, rewards", func(r *benchResult, i int) float64 { return r.collect[i] }},
+	{"update", "learning from it: returns, epochs of minibatches", func(r *benchResult, i int) float64 { return r.learn[i] }},
+	{"train", "both, as training does them", func(r *benchResult, i int) float64 { return r.collect[i] + r.learn[i] }},
+}
+
+// benchPreset is measured unless told otherwise.
+const benchPreset = "plain"
+
+// newBench is `clawlearn bench`.
+func newBench() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure how fast training is, and its parts",
+		Long: `bench trains for some iterations without a folder and says how many control steps (20 ms of a robot each) a second that makes, or one
+part of it. Two iterations come first that do not count. It is always PPO that is measured: cloning is left out.`,
+	}
+	for i := range benches {
+		root.AddCommand(newBenchOf(i))
+	}
+	return root
+}
+
+func newBenchOf(which int) *cobra.Command {
+	b := &benches[which]
+	preset, iterations, asJSON := benchPreset, int64(10), false
+	loader := cli.NewLoader(func() Config {
+		c, err := presetNamed(preset)
+		if err != nil {
+			return walk() // what refuses the preset comes first
+		}
+		return c
+	})
+	cmd := &cobra.Command{
+		Use:   b.name,
+		Short: "Measure " + b.doc,
+		Example: "clawlearn bench " + b.name + " --json\n" +
+			"clawlearn bench " + b.name + " --rows 4096 --set algo.net.actor=[512,256,128] --set algo.net.critic=[512,256,128]",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := presetNamed(preset); err != nil {
+				return cli.Usagef("--%w", err)
+			}
+			if iterations < 1 || iterations > 1e6 {
+				return cli.Usagef("--iterations %d: want 1..1e6", iterations)
+			}
+			cfg, err := loader.Load()
+			if err != nil {
+				return err
+			}
+			cfg.Algo.Warm.Rollouts, cfg.Algo.Warm.Scripted = 0, 0
+			r, err := measure(cmd.Context(), cmd.ErrOrStderr(), cfg, iterations)
+			if err != nil {
+				return err
+			}
+			r.What = b.name
+			r.sum(b.seconds)
+			if asJSON {
+				return cli.PrintJSON(cmd.OutOrStdout(), r)
+			}
+			return r.print(cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	addPreset(flags, &preset)
+	flags.Int64Var(&iterations, "iterations", iterations, "iterations to measure")
+	for _, name := range []string{"rows", "threads"} {
+		loader.AddKeyFlag(flags, name, name)
+	}
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
+	loader.AddFlags(flags)
+	return cmd
+}
+
+// sum adds up the iterations.
+func (r *benchResult) sum(seconds func(*benchResult, int) float64) {
+	each := make([]float64, len(r.collect))
+	for i := range each {
+		each[i] = seconds(r, i)
+		r.Seconds += each[i]
+	}
+	r.MedianS = median(each)
+	r.Iterations = int64(len(each))
+	r.Samples = r.Iterations * int64(r.Rows*r.Steps)
+	r.StepsPerS = float64(r.Samples) / r.Seconds
+}
+
+func median(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+}
+
+func (r *benchResult) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s: %.0f steps/s: %d steps in %.2f s, %d iterations of %d rows x %d steps, median %.3f s; %d threads, actor %v, critic %v, %d x %d minibatches\n",
+		r.What, r.StepsPerS, r.Samples, r.Seconds, r.Iterations, r.Rows, r.Steps, r.MedianS, r.Threads, r.Actor, r.Critic, r.Epochs, r.Batches)
+	return err
+}

@@ -1,0 +1,134 @@
+//go:build torch
+
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"github.com/openclaw-rl/openclaw/agent/rollout"
+	"github.com/openclaw-rl/openclaw/learner/buffer"
+	"github.com/openclaw-rl/openclaw/onnx/contract"
+	"github.com/openclaw-rl/openclaw/onnx/export"
+	"github.com/openclaw-rl/openclaw/sim/task"
+)
+
+// policyFile is the name of the policy in a run's folder.
+const policyFile = "policy.onnx"
+
+// license of the policies that are trained here: the code's own.
+const license = "Apache-2.0"
+
+// maxCurve is how many evaluations a policy file's notes list.
+const maxCurve = 24
+
+// witness is a policy that keeps what it saw and did, at even distances over rows and time of an evaluation.
+type witness struct {
+	rollout.Policy
+	group, obs, act int
+	rows, all       int // rows; rows times steps
+	step            int
+	pairs           []contract.Pair
+}
+
+func newWitness(p rollout.Policy, spec *rollout.Spec, ev *task.Evaluation, pairs int) *witness {
+	g := spec.GroupIndex("policy")
+	steps := int(math.Round(ev.Seconds * 1e9 / float64(spec.PolicyPeriodNs)))
+	return &witness{Policy: p, group: g, obs: spec.Groups[g].Size(), act: spec.ActDim(), rows: ev.Rows, all: ev.Rows * steps,
+		pairs: make([]contract.Pair, 0, pairs)}
+}
+
+// Act lets the policy act.
+func (w *witness) Act(step *rollout.Step, out *rollout.Decision) error {
+	if err := w.Policy.Act(step, out); err != nil {
+		return err
+	}
+	for len(w.pairs) < cap(w.pairs) {
+		at := len(w.pairs) * w.all / cap(w.pairs)
+		if at >= (w.step+1)*w.rows {
+			break
+		}
+		row := at - w.step*w.rows
+		p := contract.Pair{Obs: make([]float32, w.obs), Action: make([]float32, w.act)}
+		copy(p.Obs, step.Obs[w.group][row*w.obs:])
+		buffer.Round(p.Obs) // as the actor saw it
+		copy(p.Action, out.Action[row*w.act:])
+		w.pairs = append(w.pairs, p)
+	}
+	w.step++
+	return nil
+}
+
+// export writes the present actor as the run's policy, with how it walked and why it can be trusted.
+func (t *trial) export(s *task.Result, pairs []contract.Pair) error {
+	layers, _ := t.trainer.Nets().Layers()
+	n := &export.Network{Activation: export.ELU, Normaliser: contract.Normaliser{InGraph: t.cfg.Algo.Net.Normaliser}}
+	for _, l := range layers {
+		n.Layers = append(n.Layers, export.Layer{Out: l.Out, In: l.In, Weight: l.Weight, Bias: l.Bias})
+	}
+	n.Normaliser.Mean, n.Normaliser.Std = t.trainer.Nets().NormaliserStats()
+	c, err := t.contract(s)
+	if err != nil {
+		return err
+	}
+	path := t.folder.Path(policyFile)
+	if _, err := export.Write(path, n, c, pairs); err != nil {
+		return err
+	}
+	t.result.Policy = path
+	return nil
+}
+
+// contract is what the policy was trained on and how it did.
+func (t *trial) contract(s *task.Result) (*contract.Contract, error) {
+	world, err := task.WorldByName(t.cfg.World)
+	if err != nil {
+		return nil, err
+	}
+	text, err := world.Encode()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	meta, r := &t.folder.Meta, &t.result
+	name := filepath.Base(t.folder.Dir)
+	if abs, err := filepath.Abs(t.folder.Dir); err == nil {
+		name = filepath.Base(abs) // of "."
+	}
+	commit := meta.Commit
+	if meta.Dirty {
+		commit += "-dirty"
+	}
+	c := &contract.Contract{Version: contract.Version, Name: "go1-" + t.cfg.Run.Preset + "-" + name, Spec: *task.WalkSpec(),
+		Training: &contract.Training{Run: name, Iteration: r.Iterations, Commit: commit, World: hex.EncodeToString(sum[:])},
+		License:  license, Source: "clawlearn " + meta.Version,
+		Notes: []string{
+			"trained by: " + strings.Join(meta.Command, " "),
+			fmt.Sprintf("preset %s, world %s, seed %d: %d steps of robots in %.1f s of training", t.cfg.Run.Preset, t.cfg.World, t.cfg.Run.Seed, r.Samples, r.Seconds),
+			"evaluated on the way, M steps: m/s, rad/s, falls: " + t.curveText(),
+		}}
+	if !math.IsInf(worth(s), 1) {
+		c.Evaluation = &contract.Evaluation{Suite: t.ev.Name + " " + r.WorldHash, Rows: t.ev.Rows, Seconds: t.ev.Seconds,
+			VelErr: s.VelErr, YawErr: s.YawErr, FallRate: s.FallRate, PowerW: s.PowerW, ActionRate: s.ActionRate}
+	}
+	command := &c.Spec.Command
+	for i, bounds := range []*[2]float32{&command.Vx, &command.Vy, &command.Wz} {
+		*bounds = [2]float32{min(0, world.Commands.Min[i]), max(0, world.Commands.Max[i])} // zero is always asked, between walks
+	}
+	return c, nil
+}
+
+// curveText lists at most maxCurve of the evaluations, the last among them.
+func (t *trial) curveText() string {
+	var parts []string
+	n := len(t.curve)
+	for i := range min(n, maxCurve) {
+		p := &t.curve[n-1-(min(n, maxCurve)-1-i)*n/min(n, maxCurve)]
+		parts = append(parts, fmt.Sprintf("%.2f: %.3f, %.3f, %.1f %%", float64(p.Samples)/1e6, p.VelErr, p.YawErr, 100*p.FallRate))
+	}
+	return strings.Join(parts, "; ")
+}
