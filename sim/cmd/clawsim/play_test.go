@@ -176,7 +176,7 @@ func TestPlayRefuses(t *testing.T) {
 		{"NaN time", []string{"--policy", "zero", "--seconds", "NaN"}, cli.ExitUsage, "--seconds"},
 		{"no threads", []string{"--policy", "zero", "--threads", "0"}, cli.ExitUsage, "--threads"},
 		{"unknown fault", []string{"--policy", "zero", "--fault", "gremlins"}, cli.ExitUsage, "linvel-zero"},
-		{"unknown physics", []string{"--policy", "zero", "--physics", "real"}, cli.ExitUsage, "full or coarse"},
+		{"unknown physics", []string{"--policy", "zero", "--physics", "real"}, cli.ExitUsage, "full, lean, peer, coarse"},
 		{"unknown flag", []string{"--policy", "zero", "--robots", "3"}, cli.ExitUsage, "robots"},
 		{"an argument", []string{"policy.onnx"}, cli.ExitUsage, "policy.onnx"},
 	} {
