@@ -196,14 +196,6 @@ func (a *tape) reference(n *Nets, b *Batch, l *Loss) (loss, kl *ts.Tensor) {
 		}
 	}
 	action := gather(b, b.Action, c.Act, c.MirrorAction)
-	for k := range b.Index {
-		if b.Mirror[k] { // against the start, weighed by how likely the start would have drawn it
-			row := k * c.Act
-			start := LogProb(action[row:row+c.Act], oldMean[row:row+c.Act], b.OldStd)
-			advantage[k] *= float32(math.Exp(math.Min(0, float64(start-oldLogProb[k]))))
-			oldLogProb[k] = start
-		}
-	}
 	layers := 2*len(c.ActorHidden) + 2
 	logStd := n.params[layers].tensor
 	mu := a.network(a.of(normalised(gather(b, b.PolicyObs, c.Policy, c.MirrorPolicy), &n.running[actor]), count, int64(c.Policy)), n.params[:layers])

@@ -20,10 +20,8 @@ var ErrNonFinite = errors.New("not finite")
 // Batch is samples drawn from a buffer. All arrays but Index and Mirror are
 // the whole buffer's: entry i of (samples, ..) belongs to sample i.
 //
-// A mirrored sample is one of the mirrored policy: its ratio is taken against
-// the old policy at the mirrored observation, and its advantage weighed by
-// min(1, that policy's density of the mirrored action / the density the action
-// was drawn with).
+// A mirrored sample was drawn, in the mirrored world, with the density of the
+// sample itself: its ratio is against OldLogProb, its KL against MirrorMean.
 type Batch struct {
 	PolicyObs, CriticObs []uint16  // fp16, (samples, Policy), (samples, Critic)
 	Action               []uint16  // fp16, as executed, (samples, Act)
