@@ -41,11 +41,13 @@ deps-torch: deps ## fetch libtorch (0.7 GB, once per user) and unpack it into .d
 	@python3 -B .ci/deps.py torch
 
 # The first build compiles gotch, which takes 2.5 minutes on two cores; Go's build cache keeps it while .deps/env stays the same.
-build-torch: deps-torch ## build what trains: ./learner/... with tag torch
-	source .deps/env && go build -tags torch ./learner/...
+build-torch: deps-torch ## build clawlearn, which trains [BIN=bin]
+	@mkdir -p '$(BIN)'
+	source .deps/env && go build -tags torch -ldflags '$(LDFLAGS)' -o '$(BIN)/' ./learner/cmd/clawlearn
 
-test-torch: build-torch ## vet and test what trains, with tag torch
-	source .deps/env && go vet -tags torch ./learner/... && go test -tags torch -timeout 30m ./learner/...
+test-torch: build-torch ## check and test what trains, with tag torch
+	source .deps/env && go vet -tags torch ./learner/... && $(STATICCHECK) -tags torch ./learner/... && \
+		go test -tags torch -timeout 30m ./learner/...
 
 build: deps ## build clawagent, clawsim and clawpolicy [BIN=bin]
 	@mkdir -p '$(BIN)'
