@@ -26,7 +26,7 @@ import (
 // testBrowser starts chromium; where there is none the test skips and names the package, or fails if every test is wanted.
 func testBrowser(t *testing.T, width, height int) *browser {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	b, err := openBrowser(ctx, width, height)
 	if cli.ExitCode(err) == cli.ExitNotAvailable {
@@ -55,7 +55,7 @@ func eval[T any](t *testing.T, b *browser, js string) T {
 // until waits for a JavaScript expression to hold in the page.
 func until(t *testing.T, b *browser, js string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if eval[bool](t, b, js) {
 			return
 		}
