@@ -241,10 +241,13 @@ func mayCreate(dir string) error {
 	if err != nil {
 		return err
 	}
+	for _, e := range entries { // before anything else that such a folder holds
+		if e.Name() == metaFile {
+			return errors.New("holds a run already: resume it or name another folder")
+		}
+	}
 	for _, e := range entries {
 		switch name := e.Name(); {
-		case name == metaFile:
-			return errors.New("holds a run already: resume it or name another folder")
 		case name == lockFile, name == configFile, strings.HasPrefix(name, tempPrefix):
 		case name == checkpointsDir:
 			if inside, err := os.ReadDir(filepath.Join(dir, name)); err != nil || len(inside) > 0 {

@@ -39,9 +39,6 @@ var benches = []struct {
 	{"train", "both, as training does them", func(r *benchResult, i int) float64 { return r.collect[i] + r.learn[i] }},
 }
 
-// benchPreset is measured unless told otherwise.
-const benchPreset = "plain"
-
 // newBench is `clawlearn bench`.
 func newBench() *cobra.Command {
 	root := &cobra.Command{
@@ -58,14 +55,8 @@ part of it. Two iterations come first that do not count. It is always PPO that i
 
 func newBenchOf(which int) *cobra.Command {
 	b := &benches[which]
-	preset, iterations, asJSON := benchPreset, int64(10), false
-	loader := cli.NewLoader(func() Config {
-		c, err := presetNamed(preset)
-		if err != nil {
-			return walk() // what refuses the preset comes first
-		}
-		return c
-	})
+	preset, iterations, asJSON := presetFlag("plain"), int64(10), false
+	loader := cli.NewLoader(func() Config { return preset.config() })
 	cmd := &cobra.Command{
 		Use:   b.name,
 		Short: "Measure " + b.doc,
@@ -73,9 +64,6 @@ func newBenchOf(which int) *cobra.Command {
 			"clawlearn bench " + b.name + " --rows 4096 --set algo.net.actor=[512,256,128] --set algo.net.critic=[512,256,128]",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := presetNamed(preset); err != nil {
-				return cli.Usagef("--%w", err)
-			}
 			if iterations < 1 || iterations > 1e6 {
 				return cli.Usagef("--iterations %d: want 1..1e6", iterations)
 			}
@@ -97,7 +85,7 @@ func newBenchOf(which int) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	addPreset(flags, &preset)
+	preset.add(flags)
 	flags.Int64Var(&iterations, "iterations", iterations, "iterations to measure")
 	for _, name := range []string{"rows", "threads"} {
 		loader.AddKeyFlag(flags, name, name)

@@ -58,6 +58,7 @@ func (t *trial) save(iteration int64) error {
 	if err != nil {
 		return err
 	}
+	t.saved = iteration
 	return t.folder.Save(c)
 }
 
@@ -97,7 +98,7 @@ func (t *trial) restore() error {
 		return err
 	}
 	r := &t.result
-	t.before = p.Seconds
+	t.saved, t.before = c.Iteration, p.Seconds
 	r.Iterations, r.Samples, r.Seconds, r.EvalS, r.CollectS, r.LearnS = c.Iteration, p.Samples, p.Seconds, p.EvalS, p.CollectS, p.LearnS
 	r.Skipped, r.Restored, r.Walked, r.WalkedAt, r.WalkedS, r.Best = p.Skipped, p.Restored, p.Walked, p.WalkedAt, p.WalkedS, p.Best
 	r.StepsPerS = float64(p.Samples) / p.Seconds

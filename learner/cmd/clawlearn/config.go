@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/openclaw-rl/openclaw/learner/algo"
 	"github.com/openclaw-rl/openclaw/sim/mujoco"
 	"github.com/openclaw-rl/openclaw/sim/task"
@@ -102,6 +104,32 @@ func presetNamed(name string) (Config, error) {
 		}
 	}
 	return Config{}, fmt.Errorf("preset %q: want one of %s", name, presetNames())
+}
+
+// presetFlag is --preset, which refuses what no preset is called.
+type presetFlag string
+
+func (f *presetFlag) String() string { return string(*f) }
+func (f *presetFlag) Type() string   { return "NAME" }
+func (f *presetFlag) Set(name string) error {
+	_, err := presetNamed(name)
+	if err == nil {
+		*f = presetFlag(name)
+	}
+	return err
+}
+
+// config is the preset's configuration.
+func (f *presetFlag) config() Config {
+	c, err := presetNamed(string(*f))
+	if err != nil {
+		panic(err) // Set refuses it
+	}
+	return c
+}
+
+func (f *presetFlag) add(flags *pflag.FlagSet) {
+	flags.Var(f, "preset", "configuration to begin from: "+presetNames())
 }
 
 // evalPairs is how many observations of an evaluation a policy file is checked on.

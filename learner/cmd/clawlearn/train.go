@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/learner/run"
@@ -17,7 +16,8 @@ import (
 
 // trainFlags are train's flags as typed, but for those that are keys of the configuration.
 type trainFlags struct {
-	out, preset    string
+	out            string
+	preset         presetFlag
 	resume, asJSON bool
 
 	loader *cli.Loader[Config]
@@ -26,16 +26,12 @@ type trainFlags struct {
 
 // newTrain is `clawlearn train`, and the command that shows its configuration.
 func newTrain() []*cobra.Command {
-	f := trainFlags{preset: presets[0].name}
+	f := trainFlags{preset: "walk"}
 	f.loader = cli.NewLoader(func() Config {
 		if f.begin != nil {
 			return *f.begin
 		}
-		c, err := presetNamed(f.preset)
-		if err != nil {
-			return walk() // what refuses the preset comes first
-		}
-		return c
+		return f.preset.config()
 	})
 	cmd := &cobra.Command{
 		Use:   "train",
@@ -68,7 +64,7 @@ clawlearn train --out runs/first --resume --minutes 5`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.out, "out", "", "run `FOLDER`")
-	addPreset(flags, &f.preset)
+	f.preset.add(flags)
 	for _, name := range []string{"seed", "minutes", "iterations", "until-walking", "deterministic"} {
 		f.loader.AddKeyFlag(flags, name, "run."+strings.ReplaceAll(name, "-", "_"))
 	}
@@ -76,21 +72,14 @@ clawlearn train --out runs/first --resume --minutes 5`,
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object at the end")
 	f.loader.AddFlags(flags)
 	config := f.loader.Command("clawlearn")
-	addPreset(config.Flags(), &f.preset)
+	f.preset.add(config.Flags())
 	return []*cobra.Command{cmd, config}
-}
-
-func addPreset(flags *pflag.FlagSet, preset *string) {
-	flags.StringVar(preset, "preset", *preset, "`NAME` of the configuration to begin from: "+presetNames())
 }
 
 // run opens the run's folder and trains there.
 func (f *trainFlags) run(cmd *cobra.Command) (err error) {
 	if f.out == "" {
 		return cli.Usagef("--out: name a folder")
-	}
-	if _, err := presetNamed(f.preset); err != nil {
-		return cli.Usagef("--%w", err)
 	}
 	build := cli.ReadBuild("clawlearn")
 	meta := run.Describe("clawlearn", build.Version, build.Commit)
@@ -110,7 +99,7 @@ func (f *trainFlags) run(cmd *cobra.Command) (err error) {
 		if cfg, err = f.loader.Load(); err != nil {
 			return err
 		}
-		if cfg.Run.Preset != f.preset {
+		if cfg.Run.Preset != string(f.preset) {
 			return cli.Usagef("run.preset is %q in the configuration: begin from it by --preset %s", cfg.Run.Preset, cfg.Run.Preset)
 		}
 		cfg.settle()
@@ -143,7 +132,7 @@ func (f *trainFlags) resumed(cmd *cobra.Command, folder *run.Folder) (Config, er
 		return stored, err
 	}
 	given := cmd.Flags().Changed
-	if given("preset") && f.preset != stored.Run.Preset {
+	if given("preset") && string(f.preset) != stored.Run.Preset {
 		return stored, cli.Usagef("--preset %s: the run in %s began from %s, and a resumed run keeps its configuration", f.preset, f.out, stored.Run.Preset)
 	}
 	begin := stored

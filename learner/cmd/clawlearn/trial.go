@@ -58,6 +58,7 @@ type trial struct {
 	nextEval float64   // s of training or steps
 	passes   int       // of the criterion, in a row
 	curve    []point
+	saved    int64 // iteration of the newest checkpoint, 0: none
 	wentBack int64 // iteration of the checkpoint that was last taken back; -1: none
 }
 
@@ -168,7 +169,7 @@ func (t *trial) goBack(why error) error {
 		return err
 	}
 	t.nextEval, t.passes, t.curve = p.NextEval, p.Passes, p.Curve
-	t.wentBack = c.Iteration
+	t.saved, t.wentBack = c.Iteration, c.Iteration
 	t.result.Restored++
 	n := t.trainer.Nets()
 	n.SetLearningRate(n.LearningRate() / 2)
@@ -240,7 +241,8 @@ func (t *trial) each(r *algo.Report) error {
 	if err := t.folder.Log(r.Iteration, values); err != nil {
 		return err
 	}
-	if best || over || r.Iteration%int64(t.cfg.Keep.EveryIterations) == 0 {
+	// What training may have to go back to is not saved from among minibatches that were not finite.
+	if over || r.Skipped == 0 && (best || r.Iteration-t.saved >= int64(t.cfg.Keep.EveryIterations)) {
 		if err := t.save(r.Iteration); err != nil {
 			return err
 		}

@@ -1,0 +1,343 @@
+//go:build torch
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sugarme/gotch/ts"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/rollout"
+	"github.com/openclaw-rl/openclaw/learner/algo"
+	"github.com/openclaw-rl/openclaw/learner/nets"
+	"github.com/openclaw-rl/openclaw/learner/run"
+	"github.com/openclaw-rl/openclaw/onnx/contract"
+	"github.com/openclaw-rl/openclaw/onnx/export"
+	"github.com/openclaw-rl/openclaw/sim/mujoco"
+	"github.com/openclaw-rl/openclaw/sim/task"
+)
+
+// The first Ctrl-C saves, evaluates and prints the result, the second ends at once; both resume.
+func TestInterrupted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	p := start(t, tiny(dir)...)
+	until(t, p, "an iteration", func() bool { return len(logged(t, dir)) > 8 })
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.end(); err != nil {
+		t.Fatalf("%v: %s", err, p.errs.String())
+	}
+	first := resultOf(t, p.out.Bytes())
+	if first.Policy == "" || first.Parameters == "" || first.Iterations != int64(len(logged(t, dir))) || !strings.Contains(p.errs.String(), "interrupt") {
+		t.Errorf("%+v: %s", first, p.errs.String())
+	}
+
+	// An evaluation without end keeps the first signal from ending it.
+	long := filepath.Join(t.TempDir(), "long")
+	p = start(t, tiny(long, "--set", "eval.seconds=90000", "--set", "eval.every_steps=100000000", "--set", "algo.warm.rollouts=1000000")...)
+	until(t, p, "an iteration", func() bool { return len(logged(t, long)) > 5 })
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(200 * time.Millisecond) // two signals at one moment may be one
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var failure struct {
+		OK    bool
+		Error string
+	}
+	err := p.end()
+	if jerr := json.Unmarshal(p.out.Bytes(), &failure); p.ProcessState.ExitCode() != cli.ExitFailed || jerr != nil ||
+		!strings.Contains(failure.Error, "ended at once (second signal: terminated): go on") {
+		t.Errorf("%v, %v: %+v", err, jerr, failure)
+	}
+
+	second := trained(t, "train", "--out", dir, "--resume", "--json", "--iterations", "5")
+	if second.Iterations != first.Iterations || second.Parameters != first.Parameters {
+		t.Errorf("nothing was left to do: %+v, then %+v", first, second)
+	}
+	f, err := run.Open(long, run.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if c, err := f.Latest(); err != nil || c.Iteration < 5 {
+		t.Errorf("after the second signal: %v, %v", c, err)
+	}
+}
+
+// A resumed run keeps its seed, preset and configuration: whatever contradicts them is refused by name, repeating them is not.
+func TestResumeKeepsTheRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	first := trained(t, tiny(dir, "--preset", "plain", "--seed", "5", "--iterations", "4")...)
+	resume := []string{"train", "--out", dir, "--resume", "--json"}
+	for _, test := range []struct {
+		want string
+		args []string
+	}{
+		{"--seed 6: the run in " + dir + " has 5", []string{"--seed", "6"}},
+		{"--preset ship: the run in " + dir + " began from plain", []string{"--preset", "ship"}},
+		{"--deterministic true: the run", []string{"--deterministic"}},
+		{"rows 9: the run in " + dir + " has 8", []string{"--set", "rows=9"}},
+		{"algo.net.actor [9]: the run", []string{"--set", "algo.net.actor=[9]", "--iterations", "9"}},
+		{"run.minutes is -1", []string{"--minutes", "-1"}},
+	} {
+		refused(t, test.want, append(resume, test.args...)...)
+	}
+	if code, _, errs := clawlearn("train", "--out", dir); code != cli.ExitFailed || !strings.Contains(errs, "holds a run already") {
+		t.Errorf("a second run in the folder: exit %d, %s", code, errs)
+	}
+	if code, _, errs := clawlearn("train", "--out", filepath.Join(dir, "none"), "--resume"); code != cli.ExitFailed || !strings.Contains(errs, "holds no run") {
+		t.Errorf("nothing to resume: exit %d, %s", code, errs)
+	}
+	again := trained(t, append(resume, "--seed", "5", "--preset", "plain", "--set", "rows=8")...)
+	if again.Iterations != 4 || again.Parameters != first.Parameters || again.Seed != 5 || again.Preset != "plain" {
+		t.Errorf("the end is reached: %+v", again)
+	}
+	more := trained(t, append(resume, "--iterations", "6")...)
+	if more.Iterations != 6 || more.Samples != 6*64 || more.Parameters == first.Parameters {
+		t.Errorf("another end: %+v", more)
+	}
+}
+
+// poisoned rows show the critic numbers that are none, from one step to another.
+type poisoned struct {
+	*mujoco.Env
+	step, from, until int
+}
+
+func (p *poisoned) Step(ctx context.Context, action []float32, out *rollout.Step) error {
+	err := p.Env.Step(ctx, action, out)
+	if p.step++; p.step > p.from && p.step <= p.until {
+		spec := p.Spec()
+		out.Obs[spec.GroupIndex("critic")][0] = float32(math.NaN())
+	}
+	return err
+}
+
+// Three minibatches in a row that are not finite take the checkpoint back, once; a second time from there ends the run.
+func TestDiverged(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	cfg := tinyConfig(24)
+	folder, err := run.Create(dir, &cfg, run.Describe("test", "", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	var said bytes.Buffer
+	tr := &trial{cfg: cfg, folder: folder, screen: newScreen(&said, &cfg), wentBack: -1, asked: context.Background(), now: context.Background()}
+	if err := tr.openEnv(); err != nil {
+		t.Fatal(err)
+	}
+	defer tr.env.Close()
+	rows := &poisoned{Env: tr.env, from: 8 * 10, until: 8 * 14}
+	if err := tr.openTrainer(rows); err != nil {
+		t.Fatal(err)
+	}
+	defer tr.trainer.Close()
+	if err := tr.run(); err != nil {
+		t.Fatal(err)
+	}
+	if r := &tr.result; r.Restored != 1 || r.Skipped == 0 || r.Iterations != 24 || strings.Count(said.String(), "going back to the checkpoint of iteration 8,") != 1 {
+		t.Errorf("%+v: %s", r, said.String())
+	}
+	for i, m := range logged(t, dir) {
+		if m["iteration"] != float64(i+1) {
+			t.Fatalf("line %d of the metrics is of iteration %v", i+1, m["iteration"])
+		}
+	}
+	tr.cfg.Run.Iterations = 40
+	rows.until = math.MaxInt
+	if err := tr.run(); !errors.Is(err, algo.ErrDiverged) || !strings.Contains(err.Error(), "for the second time since the checkpoint of iteration 24") || tr.result.Restored != 2 {
+		t.Errorf("for ever: %v, %+v", err, tr.result)
+	}
+	if c, err := folder.Latest(); err != nil || c.Iteration != 24 {
+		t.Errorf("the checkpoint that is left: %v, %v", c, err)
+	}
+}
+
+// A run that diverges before its first checkpoint has nothing to go back to.
+func TestDivergedAtOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	cfg := tinyConfig(0)
+	folder, err := run.Create(dir, &cfg, run.Describe("test", "", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	tr := &trial{cfg: cfg, folder: folder, screen: newScreen(io.Discard, &cfg), wentBack: -1, asked: context.Background(), now: context.Background()}
+	if err := tr.openEnv(); err != nil {
+		t.Fatal(err)
+	}
+	defer tr.env.Close()
+	if err := tr.openTrainer(&poisoned{Env: tr.env, until: math.MaxInt}); err != nil {
+		t.Fatal(err)
+	}
+	defer tr.trainer.Close()
+	if err := tr.run(); !errors.Is(err, algo.ErrDiverged) || !errors.Is(err, run.ErrNoCheckpoint) {
+		t.Error(err)
+	}
+}
+
+// The policy's file says where it came from and how it walks, computes what libtorch does with the weights of the best checkpoint, fits the
+// robot, and can be evaluated.
+func TestPolicyFile(t *testing.T) {
+	for _, normaliser := range []string{"false", "true"} {
+		t.Run("normaliser "+normaliser, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			r := trained(t, tiny(dir, "--preset", "ship", "--iterations", "30", "--set", "algo.net.actor=[32,16]", "--set", "algo.net.normaliser="+normaliser)...)
+			f, err := contract.Load(r.Policy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := f.Contract
+			_, hash := task.EvalV1()
+			if c.License != "Apache-2.0" || c.Training.Run != "run" || c.Training.Iteration < 4 || len(c.Training.World) != 64 || c.Name != "go1-ship-run" ||
+				c.Normaliser.InGraph != (normaliser == "true") || len(c.Golden.Pairs) != export.GoldenPairs || len(c.Notes) != 3 {
+				t.Errorf("%+v", c)
+			}
+			if e := c.Evaluation; r.Best != nil && (e == nil || e.Suite != "eval_v1 "+hash || e.Rows != 6 || e.Seconds != 1.2 || e.VelErr != r.Best.VelErr || e.FallRate != r.Best.FallRate) {
+				t.Errorf("evaluation %+v, best %+v", e, r.Best)
+			}
+			if err := go1.Fit(&c.Spec, go1.Sensing{}); err != nil {
+				t.Error(err)
+			}
+			if diff, err := export.Verify(r.Policy, libtorchPairs(t, dir, c)); err != nil {
+				t.Error(err)
+			} else {
+				t.Logf("off by %.3g at most", diff)
+			}
+			code, out, errs := clawlearn("eval", "--policy", r.Policy, "--rows", "2", "--seconds", "2", "--json")
+			var score evalResult
+			if err := json.Unmarshal([]byte(out), &score); code != 0 || err != nil || score.Hash != hash {
+				t.Errorf("exit %d, %v: %s", code, err, errs)
+			}
+			for _, name := range []string{"config.yaml", "meta.json", "metrics.jsonl", "curves.svg", "checkpoints/best"} {
+				if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// libtorchPairs are observations as the run met them with what libtorch makes of them with the best checkpoint's weights.
+func libtorchPairs(t *testing.T, dir string, c *contract.Contract) []contract.Pair {
+	t.Helper()
+	runtime.LockOSThread() // libtorch's errors belong to the thread
+	defer runtime.UnlockOSThread()
+	f, err := run.Open(dir, run.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	best, err := f.Best()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{}
+	if err := f.Config(&cfg); err != nil {
+		t.Fatal(err)
+	}
+	spec := task.WalkSpec()
+	n, err := nets.New(nets.Config{Policy: spec.Group("policy").Size(), Critic: spec.Group("critic").Size(), Act: spec.ActDim(), Workers: 1,
+		ActorHidden: cfg.Algo.Net.Actor, CriticHidden: cfg.Algo.Net.Critic, Normaliser: cfg.Algo.Net.Normaliser, InitStd: 1, MinStd: 1, MaxStd: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	weights, err := best.Section("nets")
+	if err == nil {
+		err = n.Load(bytes.NewReader(weights))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tensors []*ts.Tensor
+	keep := func(x *ts.Tensor) *ts.Tensor {
+		tensors = append(tensors, x)
+		return x
+	}
+	defer func() {
+		for _, x := range tensors {
+			x.MustDrop()
+		}
+	}()
+	of := func(x []float32, shape ...int64) *ts.Tensor {
+		flat, err := ts.OfSlice(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keep(keep(flat).MustView(shape, false))
+	}
+	const rows = export.ParityRows
+	dim, z, random := int64(len(c.Normaliser.Mean)), c.Normaliser, rand.New(rand.NewPCG(1, 2))
+	obs := make([]float32, rows*dim)
+	for i := range obs {
+		k := i % int(dim)
+		obs[i] = z.Mean[k] + z.Std[k]*float32(random.NormFloat64())
+	}
+	x := of(obs, rows, dim)
+	if z.InGraph {
+		x = keep(keep(x.MustSub(of(z.Mean, dim), false)).MustDiv(of(z.Std, dim), false))
+	}
+	layers, _ := n.Layers()
+	for i, l := range layers {
+		product := keep(x.MustMatmul(keep(of(l.Weight, int64(l.Out), int64(l.In)).MustT(false)), false))
+		if x = keep(product.MustAdd(of(l.Bias, int64(l.Out)), false)); i < len(layers)-1 {
+			x = keep(x.MustElu(false))
+		}
+	}
+	action := x.Float64Values()
+	pairs := make([]contract.Pair, rows)
+	for i := range pairs {
+		p := contract.Pair{Obs: obs[i*int(dim) : (i+1)*int(dim)], Action: make([]float32, spec.ActDim())}
+		for k := range p.Action {
+			p.Action[k] = float32(action[i*len(p.Action)+k])
+		}
+		pairs[i] = p
+	}
+	return pairs
+}
+
+func TestBench(t *testing.T) {
+	for _, b := range benches {
+		code, out, errs := clawlearn("bench", b.name, "--json", "--iterations", "2", "--rows", "8", "--threads", "1", "--set", "algo.steps=8", "--set", "algo.net.actor=[8]")
+		var r benchResult
+		if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+			t.Fatalf("%s: exit %d, %v: %s", b.name, code, err, errs)
+		}
+		if r.What != b.name || r.Samples != 2*64 || !(r.Seconds > 0) || r.StepsPerS != float64(r.Samples)/r.Seconds || r.Rows != 8 || r.Threads != 1 {
+			t.Errorf("%s: %+v", b.name, r)
+		}
+	}
+}
+
+// tinyConfig is the configuration of tiny.
+func tinyConfig(iterations int64) Config {
+	c := walk()
+	c.Run.Preset, c.Run.Iterations = "walk", iterations
+	c.Threads, c.Rows, c.Algo.Steps = 1, 8, 8
+	c.Algo.Net.Actor, c.Algo.Net.Critic = []int{8}, []int{8}
+	c.Algo.Warm.Rollouts, c.Algo.Warm.Batch = 3, 16
+	c.Eval = EvalConfig{EverySteps: 640, Rows: 6, Seconds: 1.2}
+	c.Keep.EveryIterations = 4
+	return c
+}
