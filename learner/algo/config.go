@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -12,10 +13,12 @@ type Config struct {
 	Net   Net  `yaml:"net" doc:"networks"`
 	PPO   PPO  `yaml:"ppo" doc:"proximal policy optimisation"`
 	Warm  Warm `yaml:"warm" doc:"cloning of the scripted trot before that"`
+	OPD   OPD  `yaml:"opd" doc:"on-policy distillation from a teacher, beside PPO"`
 }
 
 // Net are the networks.
 type Net struct {
+	Group      string  `yaml:"group" doc:"observation group that the actor reads: policy, or critic for a teacher that sees all"`
 	Actor      []int   `yaml:"actor" doc:"widths of the actor's hidden layers"`
 	Critic     []int   `yaml:"critic" doc:"widths of the critic's hidden layers"`
 	Normaliser bool    `yaml:"normaliser" doc:"networks see observations less their mean, over their deviation"`
@@ -58,10 +61,11 @@ type Warm struct {
 func Default() Config {
 	return Config{
 		Steps: 24,
-		Net:   Net{Actor: []int{128, 128}, Critic: []int{128, 128}, InitStd: 0.7, MinStd: 0.1, MaxStd: 1.65},
+		Net:   Net{Group: "policy", Actor: []int{128, 128}, Critic: []int{128, 128}, InitStd: 0.7, MinStd: 0.1, MaxStd: 1.65},
 		PPO: PPO{Epochs: 4, Minibatches: 4, Gamma: 0.98, Lambda: 0.95, Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003, EntropyEnd: 0.003,
 			MaxGradNorm: 1, Rate: 1e-3, MinRate: 1e-5, MaxRate: 5e-3, KLTarget: 0.08, KLEnd: 0.08, Mirror: true},
 		Warm: Warm{Rollouts: 12, Scripted: 2, Std: 0.7, Epochs: 4, Batch: 1024, Rate: 1e-3},
+		OPD:  defaultOPD(),
 	}
 }
 
@@ -101,17 +105,26 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("%s is %v, want %v..%v", f.name, f.v, f.min, f.max)
 		}
 	}
+	if c.Net.Group == "" {
+		return errors.New("net.group is empty, want an observation group")
+	}
 	if (c.PPO.KLTarget == 0) != (c.PPO.KLEnd == 0) {
 		return fmt.Errorf("ppo.kl_target is %v and ppo.kl_end %v: want both 0 or neither", c.PPO.KLTarget, c.PPO.KLEnd)
 	}
-	for name, widths := range map[string][]int{"net.actor": c.Net.Actor, "net.critic": c.Net.Critic} {
-		if len(widths) == 0 {
-			return fmt.Errorf("%s is empty, want a hidden layer", name)
-		}
-		for _, w := range widths {
-			if w < 1 || w > 1<<16 {
-				return fmt.Errorf("%s has a layer of %d, want 1..%d", name, w, 1<<16)
-			}
+	if err := errors.Join(checkWidths("net.actor", c.Net.Actor), checkWidths("net.critic", c.Net.Critic)); err != nil {
+		return err
+	}
+	return c.OPD.validate()
+}
+
+// checkWidths refuses hidden layers that cannot be.
+func checkWidths(name string, widths []int) error {
+	if len(widths) == 0 {
+		return fmt.Errorf("%s is empty, want a hidden layer", name)
+	}
+	for _, w := range widths {
+		if w < 1 || w > 1<<16 {
+			return fmt.Errorf("%s has a layer of %d, want 1..%d", name, w, 1<<16)
 		}
 	}
 	return nil

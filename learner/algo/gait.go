@@ -54,28 +54,17 @@ func NewGait(spec *rollout.Spec) (*Gait, error) {
 	copy(g.actionScale[:], spec.Action.Scale)
 	group := &spec.Groups[g.group]
 	g.dim = group.Size()
-	frame := 0
-	for _, t := range group.Terms {
-		frame += t.Size
-	}
-	at, inFrame := 0, 0
-	for _, t := range group.Terms {
+	for i, t := range group.Terms {
 		newest := t.History - 1
 		if t.Order == rollout.NewestFirst {
 			newest = 0
 		}
-		begin := at + newest*t.Size
-		if group.Layout == rollout.ByFrame {
-			begin = newest*frame + inFrame
-		}
 		switch t.Name {
 		case "command":
-			g.command, g.scale.command = begin, t.Scale
+			g.command, g.scale.command = frameStart(group, i, newest), t.Scale
 		case "clock":
-			g.clock, g.scale.clock = begin, t.Scale
+			g.clock, g.scale.clock = frameStart(group, i, newest), t.Scale
 		}
-		at += t.Size * t.History
-		inFrame += t.Size
 	}
 	for name, t := range map[string]struct {
 		at    int

@@ -20,32 +20,58 @@ type Report struct {
 	Saturated     int       // numbers beyond fp16
 	NaN           int       // numbers that are none
 
-	Surrogate, Value, Entropy, KL, ClipFraction, GradNorm float64 // means over minibatches
-	LabelRMSE                                             float64 // while it clones
-	FirstRatioError                                       float64 // largest |ratio - 1| of the first minibatch
-	AdvantageStd                                          float64
-	LearningRate, Std                                     float64 // after it; Std is the mean over joints
-	Skipped                                               int     // minibatches that were not finite
+	// Means over minibatches, of those that held what they are about.
+	Surrogate, Entropy, KL, ClipFraction float64 // the student's own steps
+	Value, GradNorm                      float64
+	Distill, LabelRMSE                   float64 // labelled steps: the loss, and the actor's distance from the label, also while it clones
+	FirstRatioError                      float64 // largest |ratio - 1| of the first of them
+
+	TeacherShare       float64 // of valid steps: the teacher drove
+	Mix, DistillWeight float64 // what the schedules said
+	AdvantageStd       float64
+	LearningRate, Std  float64 // after it; Std is the mean over joints
+	Skipped            int     // minibatches that were not finite; an iteration with such a number is one
 
 	CollectS, LearnS float64 // s
 }
 
-func (r *Report) add(s *nets.Stats) {
-	r.Surrogate += s.Surrogate
-	r.Value += s.Value
-	r.Entropy += s.Entropy
-	r.KL += s.KL
-	r.ClipFraction += s.ClipFraction
-	r.GradNorm += s.GradNorm
-}
+// means count the minibatches that a Report's means are over.
+type means struct{ all, students, labelled int }
 
-func (r *Report) divide(n int) {
-	for _, x := range []*float64{&r.Surrogate, &r.Value, &r.Entropy, &r.KL, &r.ClipFraction, &r.GradNorm} {
-		*x /= float64(max(1, n))
+func (m *means) add(r *Report, s *nets.Stats) {
+	r.Value += s.Value
+	r.GradNorm += s.GradNorm
+	m.all++
+	if s.Students > 0 {
+		if m.students == 0 {
+			r.FirstRatioError = s.MaxRatioError
+		}
+		r.Surrogate += s.Surrogate
+		r.Entropy += s.Entropy
+		r.KL += s.KL
+		r.ClipFraction += s.ClipFraction
+		m.students++
+	}
+	if s.Labelled > 0 {
+		r.Distill += s.Distill
+		r.LabelRMSE += s.LabelRMSE
+		m.labelled++
 	}
 }
 
-// tell fills r from what the iteration added up and begins anew.
+// divide makes means of r's sums and begins anew.
+func (m *means) divide(r *Report) {
+	for _, x := range []struct {
+		sum *float64
+		n   int
+	}{{&r.Value, m.all}, {&r.GradNorm, m.all}, {&r.Surrogate, m.students}, {&r.Entropy, m.students}, {&r.KL, m.students},
+		{&r.ClipFraction, m.students}, {&r.Distill, m.labelled}, {&r.LabelRMSE, m.labelled}} {
+		*x.sum /= float64(max(1, x.n))
+	}
+	*m = means{}
+}
+
+// tell fills r from what the iteration added up.
 func (t *Trainer) tell(r *Report, learnS float64) {
 	s := &t.sums
 	r.Samples, r.LearnS = t.samples, learnS
@@ -58,12 +84,18 @@ func (t *Trainer) tell(r *Report, learnS float64) {
 		r.EpisodeLength, r.EpisodeReward = s.length/float64(s.episodes), s.earned/float64(s.episodes)
 	}
 	r.LearningRate = t.nets.LearningRate()
-	std := make([]float32, t.buf.Act)
-	t.nets.Std(std)
-	for _, x := range std {
-		r.Std += float64(x) / float64(len(std))
+	t.nets.Std(t.after)
+	for _, x := range t.after {
+		r.Std += float64(x) / float64(len(t.after))
 	}
-	metrics := s.metrics
-	clear(metrics)
-	*s = tally{metrics: metrics}
+	valid, driven := 0, 0
+	for i, v := range t.buf.Valid {
+		if v {
+			valid++
+			if t.buf.Teacher[i] {
+				driven++
+			}
+		}
+	}
+	r.TeacherShare = float64(driven) / float64(max(1, valid))
 }

@@ -5,8 +5,10 @@ package algo
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 )
 
 // Section is one part of a Trainer's state.
@@ -21,8 +23,19 @@ type savedCounts struct {
 	Diverged           int32
 }
 
+// section finds a section's data.
+func section(all []Section, name string) ([]byte, error) {
+	for _, s := range all {
+		if s.Name == name {
+			return s.Data, nil
+		}
+	}
+	return nil, fmt.Errorf("algo: state: no section %s", name)
+}
+
 // State is everything that training needs to go on bit for bit: networks and optimiser,
-// rows, random numbers, counts. It is asked for between iterations, in Options.Each.
+// rows, teacher, random numbers, counts; and in section "actor" what another run needs to take
+// this actor for its teacher. It is asked for between iterations, in Options.Each.
 func (t *Trainer) State() ([]Section, error) {
 	env, ok := t.env.(saver)
 	if !ok {
@@ -42,38 +55,39 @@ func (t *Trainer) State() ([]Section, error) {
 			b, err = binary.Append(b, binary.LittleEndian, part)
 		}
 	}
-	if err == nil {
-		b, err = t.noise.AppendBinary(b)
+	for _, g := range t.generators() {
+		if err == nil {
+			b, err = g.AppendBinary(b)
+		}
 	}
-	if err == nil {
-		b, err = t.order.AppendBinary(b)
+	teaching := []byte(t.cfg.OPD.Teacher + "\n")
+	if err == nil && t.opd != nil {
+		teaching, err = t.opd.appendState(teaching)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("algo: state: %w", err)
 	}
-	return []Section{{"trainer", b}, {"nets", networks.Bytes()}, {"rows", rows}}, nil
+	n := &t.cfg.Net
+	actor, err := json.Marshal(savedActor{Spec: t.spec, Group: n.Group, Critic: t.buf.Critic, Net: savedNet{Actor: n.Actor, Critic: n.Critic,
+		Normaliser: n.Normaliser, InitStd: n.InitStd, MinStd: n.MinStd, MaxStd: n.MaxStd}})
+	if err != nil {
+		return nil, fmt.Errorf("algo: state: %w", err)
+	}
+	return []Section{{"trainer", b}, {"nets", networks.Bytes()}, {"rows", rows}, {"teacher", teaching}, {"actor", actor}}, nil
 }
 
+// generators are the streams of random numbers, in the order they are saved in.
+func (t *Trainer) generators() []*rand.PCG { return []*rand.PCG{&t.noise, &t.order, &t.mixing} }
+
 // Restore takes over what State gave, before Run. A state of another configuration is
-// refused by the part that it does not fit.
+// refused by the part that it does not fit; after an error the Trainer serves for another
+// Restore or Close alone.
 func (t *Trainer) Restore(sections []Section) error {
-	find := func(name string) ([]byte, error) {
-		for _, s := range sections {
-			if s.Name == name {
-				return s.Data, nil
-			}
-		}
-		return nil, fmt.Errorf("algo: state: no section %s", name)
-	}
-	b, err := find("trainer")
+	b, err := section(sections, "trainer")
 	if err != nil {
 		return err
 	}
-	networks, err := find("nets")
-	if err != nil {
-		return err
-	}
-	rows, err := find("rows")
+	rows, err := section(sections, "rows")
 	if err != nil {
 		return err
 	}
@@ -82,8 +96,8 @@ func (t *Trainer) Restore(sections []Section) error {
 	}
 	var counts savedCounts
 	length, earned := make([]int32, len(t.length)), make([]float64, len(t.earned))
-	const generator = 20 // bytes of a PCG
-	if want := binary.Size(&counts) + binary.Size(length) + binary.Size(earned) + 2*generator; len(b) != want {
+	generators := make([]rand.PCG, len(t.generators()))
+	if want := binary.Size(&counts) + binary.Size(length) + binary.Size(earned) + len(generators)*generatorSize; len(b) != want {
 		return fmt.Errorf("algo: state: section trainer has %d bytes, want %d: another number of rows?", len(b), want)
 	}
 	for _, part := range []any{&counts, length, earned} {
@@ -96,13 +110,67 @@ func (t *Trainer) Restore(sections []Section) error {
 	if counts.Iteration < 0 || counts.Samples < 0 {
 		return fmt.Errorf("algo: state: iteration %d, %d samples", counts.Iteration, counts.Samples)
 	}
-	if err := t.nets.Load(bytes.NewReader(networks)); err != nil {
+	for i := range generators {
+		if err := generators[i].UnmarshalBinary(b[i*generatorSize : (i+1)*generatorSize]); err != nil {
+			return fmt.Errorf("algo: state: random numbers: %w", err)
+		}
+	}
+	if err := t.restoreLearnt(sections); err != nil {
 		return err
 	}
-	if err := errors.Join(t.noise.UnmarshalBinary(b[:generator]), t.order.UnmarshalBinary(b[generator:])); err != nil {
-		return fmt.Errorf("algo: state: random numbers: %w", err)
+	for i, g := range t.generators() {
+		*g = generators[i]
 	}
 	t.iteration, t.samples, t.diverged = counts.Iteration, counts.Samples, int(counts.Diverged)
 	t.length, t.earned, t.from = length, earned, rows
+	return nil
+}
+
+// generatorSize is that of a saved PCG, bytes.
+const generatorSize = 20
+
+// restoreLearnt takes over networks and teacher.
+func (t *Trainer) restoreLearnt(sections []Section) error {
+	networks, err := section(sections, "nets")
+	if err != nil {
+		return err
+	}
+	teaching, err := section(sections, "teacher")
+	if err != nil {
+		return err
+	}
+	kind, data, _ := bytes.Cut(teaching, []byte("\n"))
+	if want := t.cfg.OPD.Teacher; string(kind) != want {
+		return fmt.Errorf("algo: state: its teacher is %.20q, opd.teacher is %s", kind, want)
+	}
+	if err := t.nets.Load(bytes.NewReader(networks)); err != nil {
+		return err
+	}
+	if t.opd == nil {
+		return nil
+	}
+	return t.opd.restore(data)
+}
+
+// Recover takes networks, optimiser, normaliser and teacher of a State back, after ErrDiverged,
+// and nothing else: counts and schedules go on, so do all random numbers, and the next Run
+// begins new episodes. So what went wrong is not repeated to the bit, and what it cost stays
+// counted.
+func (t *Trainer) Recover(sections []Section) error {
+	if err := t.restoreLearnt(sections); err != nil {
+		return err
+	}
+	b, err := section(sections, "trainer")
+	if err != nil {
+		return err
+	}
+	var counts savedCounts
+	if _, err := binary.Decode(b, binary.LittleEndian, &counts); err != nil {
+		return fmt.Errorf("algo: state: section trainer: %w", err)
+	}
+	if warm := int64(t.cfg.Warm.Rollouts); counts.Iteration < warm && t.iteration >= warm {
+		t.endWarm()
+	}
+	t.diverged, t.cause, t.from = 0, nil, nil
 	return nil
 }

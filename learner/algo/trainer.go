@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -17,18 +16,27 @@ import (
 	"github.com/openclaw-rl/openclaw/learner/nets"
 )
 
-// ErrDiverged is wrapped by the error of a run in which three minibatches in a row were
-// not finite: parameters are as before the first of them, but go on from the last good
-// checkpoint.
-var ErrDiverged = errors.New("three minibatches in a row were not finite")
+// ErrDiverged is wrapped by the error of Run when three minibatches or iterations in a row
+// held what is not finite: a number seen or earned, a loss or a gradient. Nothing was learnt
+// from them and the Trainer is whole, but what led there was learnt: Recover what the last
+// good checkpoint knew, then Run again.
+var ErrDiverged = errors.New("three times in a row something was not finite")
 
-// badInARow is how many minibatches that are not finite end a run.
+// badInARow is how many of those end a run.
 const badInARow = 3
 
 // Options are a Trainer's besides Config.
 type Options struct {
-	Seed    uint64 // of the first weights, the noise of actions, the order of minibatches
-	Workers int    // threads of the networks
+	// Teacher acts for a configuration whose opd.teacher is file (or privileged, from an ONNX
+	// file): a policy without memory whose Spec says what it was trained on. It is shown
+	// opd.group of the Env as the group "policy" of that Spec, so it is to be opened without
+	// knowledge of the Env. The caller closes it, after the Trainer.
+	Teacher rollout.Policy
+	// TeacherState are the sections of another run's checkpoint, whose actor is the
+	// privileged teacher.
+	TeacherState []Section
+	Seed         uint64 // of the first weights, the noise of actions, the order of minibatches
+	Workers      int    // threads of the networks
 	// Mirror gives the mirrors of terms that agent/go1 does not know.
 	Mirror func(term string) *go1.Mirror
 	// Progress is the share, 0..1, of a run of known length that is over; nil: not known.
@@ -47,24 +55,29 @@ type Trainer struct {
 	spec   rollout.Spec
 	nets   *nets.Nets
 	buf    *buffer.Buffer
-	gait   *Gait // while it is cloned
-	policy int   // groups
+	shape  nets.Config // of nets
+	gait   teacher     // while it is cloned
+	opd    teacher     // after that; nil: none
+	policy int         // groups
 	critic int
 	badAt  int // metric that marks broken physics; -1: none
 
-	noise rand.PCG // of actions
-	order rand.PCG // of minibatches and mirrors
-	from  []byte   // the Env's state to go on from; nil: a new run
+	noise  rand.PCG // of actions
+	order  rand.PCG // of minibatches and mirrors
+	mixing rand.PCG // of who drives
+	from   []byte   // the Env's state to go on from; nil: a new run
 
 	step      int // of the iteration
 	iteration int64
 	samples   int64
-	diverged  int // minibatches in a row that were not finite
+	diverged  int   // times in a row that something was not finite
+	cause     error // of the last of them
 
-	std        []float32
+	std        []float32 // that this iteration collects with
+	after      []float32 // that it ended with
+	means      means
 	mirrorMean []float32
 	mirror     []bool
-	label      rollout.Decision
 	final      []uint16 // critic's last observations of rows that timed out
 	finalAt    []int32  // their transitions
 	values     []float32
@@ -89,17 +102,20 @@ type tally struct {
 	saturated, nan int
 }
 
-// New makes a Trainer with new networks for env, which must offer the groups "policy" and
-// "critic".
+// New makes a Trainer with new networks for env, which must offer the groups that actor and
+// teacher read, and "critic".
 func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("algo: %w", err)
 	}
 	t := &Trainer{cfg: cfg, opts: opts, env: env, spec: env.Spec()}
 	s := &t.spec
-	t.policy, t.critic = s.GroupIndex("policy"), s.GroupIndex("critic")
-	if t.policy < 0 || t.critic < 0 {
-		return nil, errors.New("algo: the Env offers no groups policy and critic")
+	t.policy, t.critic = s.GroupIndex(cfg.Net.Group), s.GroupIndex("critic")
+	switch {
+	case t.policy < 0:
+		return nil, fmt.Errorf("algo: net.group is %q, which the Env does not offer", cfg.Net.Group)
+	case t.critic < 0:
+		return nil, errors.New("algo: the Env offers no group critic")
 	}
 	t.badAt = slices.Index(s.Metrics, "physics_bad")
 	shape := buffer.Shape{Steps: cfg.Steps, Rows: s.Rows, Policy: s.Groups[t.policy].Size(), Critic: s.Groups[t.critic].Size(), Act: s.ActDim()}
@@ -107,28 +123,35 @@ func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 	if t.buf, err = buffer.New(shape); err != nil {
 		return nil, err
 	}
-	n := nets.Config{Policy: shape.Policy, Critic: shape.Critic, Act: shape.Act, ActorHidden: cfg.Net.Actor, CriticHidden: cfg.Net.Critic,
+	t.shape = nets.Config{Policy: shape.Policy, Critic: shape.Critic, Act: shape.Act, ActorHidden: cfg.Net.Actor, CriticHidden: cfg.Net.Critic,
 		InitStd: cfg.Net.InitStd, MinStd: cfg.Net.MinStd, MaxStd: cfg.Net.MaxStd, Normaliser: cfg.Net.Normaliser,
 		Seed: int64(opts.Seed), Workers: max(1, opts.Workers)}
 	if cfg.PPO.Mirror {
-		if err := t.mirrors(&n); err != nil {
+		if err := t.mirrors(&t.shape); err != nil {
 			return nil, err
 		}
 	}
 	if cfg.Warm.Rollouts > 0 {
-		if t.gait, err = NewGait(s); err != nil {
+		if t.gait, err = orNil(newGaitTeacher(s)); err != nil {
 			return nil, err
 		}
 	}
-	if t.nets, err = nets.New(n); err != nil {
+	if t.nets, err = nets.New(t.shape); err != nil {
+		return nil, err
+	}
+	if t.opd, err = t.newTeacher(); err == nil && t.opd != nil && !t.warm() {
+		err = t.opd.follow(t.nets, 0)
+	}
+	if err != nil {
+		t.Close()
 		return nil, err
 	}
 	t.noise.Seed(opts.Seed, 1)
 	t.order.Seed(opts.Seed, 2)
+	t.mixing.Seed(opts.Seed, 3)
 	rows, all := s.Rows, cfg.Steps*s.Rows
-	t.std = make([]float32, shape.Act)
+	t.std, t.after = make([]float32, shape.Act), make([]float32, shape.Act)
 	t.mirrorMean, t.mirror = make([]float32, all*shape.Act), make([]bool, all)
-	t.label = *rollout.NewDecision(t.spec)
 	t.last, t.values = make([]uint16, rows*shape.Critic), make([]float32, rows)
 	t.scratch = make([]float32, rows*max(shape.Policy, shape.Critic))
 	t.length, t.earned = make([]int32, rows), make([]float64, rows)
@@ -139,8 +162,11 @@ func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 }
 
 func (t *Trainer) mirrors(n *nets.Config) (err error) {
-	for group, m := range map[string]*nets.Mirror{"policy": &n.MirrorPolicy, "critic": &n.MirrorCritic} {
-		if m.Index, m.Sign, err = go1.MirrorGroup(&t.spec, group, t.opts.Mirror); err != nil {
+	for _, g := range []struct {
+		at int
+		m  *nets.Mirror
+	}{{t.policy, &n.MirrorPolicy}, {t.critic, &n.MirrorCritic}} {
+		if g.m.Index, g.m.Sign, err = go1.MirrorGroup(&t.spec, t.spec.Groups[g.at].Name, t.opts.Mirror); err != nil {
 			return err
 		}
 	}
@@ -160,21 +186,42 @@ func (t *Trainer) setRate() {
 // warm says whether the present iteration clones.
 func (t *Trainer) warm() bool { return t.iteration < int64(t.cfg.Warm.Rollouts) }
 
-// Close frees the networks.
-func (t *Trainer) Close() { t.nets.Close() }
+// Close frees the networks, the teacher's too.
+func (t *Trainer) Close() {
+	if t.opd != nil {
+		t.opd.close()
+	}
+	t.nets.Close()
+}
 
 // Nets are the networks, to be read between iterations.
 func (t *Trainer) Nets() *nets.Nets { return t.nets }
 
-// Run trains until ctx ends, Each returns rollout.ErrStop (both nil) or something fails.
+// Actor is the student without noise.
+func (t *Trainer) Actor() *Actor { return &Actor{nets: t.nets, group: t.policy} }
+
+// Run trains until ctx ends, Each returns rollout.ErrStop (both nil) or something fails. Rows
+// begin new episodes, or go on where Restore took them over; what an earlier Run had collected
+// of an iteration is dropped.
 func (t *Trainer) Run(ctx context.Context) error {
 	var env rollout.Env = t.env
 	if t.from != nil {
 		env = &restored{Env: t.env, state: t.from}
 		t.from = nil
+	} else {
+		clear(t.length)
+		clear(t.earned)
 	}
+	t.begin()
 	t.collected = time.Now()
 	return rollout.Run(ctx, []rollout.Env{env}, t, t)
+}
+
+// begin begins an iteration.
+func (t *Trainer) begin() {
+	t.step, t.final, t.finalAt = 0, t.final[:0], t.finalAt[:0]
+	clear(t.sums.metrics)
+	t.sums = tally{metrics: t.sums.metrics}
 }
 
 // restored is an Env whose first Reset takes a saved state over instead.
@@ -202,14 +249,18 @@ type saver interface {
 // Reset forgets nothing: episodes are the Env's.
 func (t *Trainer) Reset([]int) {}
 
-// Act rounds what is seen to what is stored, lets the actor (or, while its trot is cloned,
-// the script) choose, and stores both.
+// Act rounds what is seen to what is stored, lets actor and teacher say what they would do,
+// one of them do it in each row, and stores all of that.
 func (t *Trainer) Act(step *rollout.Step, out *rollout.Decision) error {
 	b, n := t.buf, t.spec.Rows
 	at := b.Index(t.step, 0)
 	p, c, a := b.Policy, b.Critic, b.Act
 	t.round(step.Obs[t.policy], b.PolicyObs[at*p:(at+n)*p])
-	t.round(step.Obs[t.critic], b.CriticObs[at*c:(at+n)*c])
+	if t.critic != t.policy {
+		t.round(step.Obs[t.critic], b.CriticObs[at*c:(at+n)*c])
+	} else {
+		copy(b.CriticObs[at*c:(at+n)*c], b.PolicyObs[at*p:(at+n)*p])
+	}
 	mean := b.Mean[at*a : (at+n)*a]
 	if err := t.nets.Forward(b.PolicyObs[at*p:(at+n)*p], n, mean); err != nil {
 		return err
@@ -224,30 +275,65 @@ func (t *Trainer) Act(step *rollout.Step, out *rollout.Decision) error {
 	}
 	random := rand.New(&t.noise)
 	for i, m := range mean {
-		out.Action[i] = m + t.std[i%a]*float32(random.NormFloat64())
-	}
-	labels := b.Labelled[at : at+n]
-	if t.warm() {
-		if err := t.gait.Act(step, &t.label); err != nil {
-			return err
+		x := m + t.std[i%a]*float32(random.NormFloat64())
+		if x != x { // an Env would refuse it; the iteration is not learnt from
+			x = 0
+			t.sums.nan++
 		}
-		buffer.Round(t.label.Action)
-		buffer.Encode(b.Label[at*a:(at+n)*a], t.label.Action)
-		if t.iteration < int64(t.cfg.Warm.Scripted) {
-			copy(out.Action, t.label.Action)
-		}
+		out.Action[i] = x
 	}
-	for i := range labels {
-		labels[i] = t.warm()
+	if err := t.teach(step, out, at); err != nil {
+		return err
 	}
 	t.round(out.Action, b.Action[at*a:(at+n)*a])
 	for row := range n {
 		b.LogProb[at+row] = nets.LogProb(out.Action[row*a:(row+1)*a], mean[row*a:(row+1)*a], t.std)
-		b.Rho[at+row], b.Teacher[at+row] = 1, false
-		out.LogProb[row], out.Acted[row] = b.LogProb[at+row], rollout.Student
+		out.LogProb[row] = b.LogProb[at+row]
 	}
 	return nil
 }
+
+// teach stores what the teacher, if there is one, would do in the transitions from at on, and
+// puts it in place of the student's action where the teacher drives.
+func (t *Trainer) teach(step *rollout.Step, out *rollout.Decision, at int) error {
+	b, n, a := t.buf, t.spec.Rows, t.buf.Act
+	who, share := t.opd, 0.0
+	switch {
+	case t.warm():
+		who = t.gait
+		if t.iteration < int64(t.cfg.Warm.Scripted) {
+			share = 1
+		}
+	case who != nil:
+		share = t.cfg.OPD.Mix.at(t.learnt())
+	}
+	// What is not finite is nothing to ask a teacher about.
+	out.Labelled = who != nil && t.finite(step.Obs[who.group()])
+	if out.Labelled {
+		if err := who.label(step, out.Label); err != nil {
+			return err
+		}
+		if r := buffer.Round(out.Label); r.NaN > 0 {
+			return errors.New("algo: teacher: an action is not a number")
+		}
+		buffer.Encode(b.Label[at*a:(at+n)*a], out.Label)
+	}
+	random := rand.New(&t.mixing)
+	for row := range n {
+		// One number each step and row, whatever the share: runs that differ in it alone
+		// stay comparable.
+		drives := random.Float64() < share && out.Labelled
+		b.Labelled[at+row], b.Teacher[at+row], b.Rho[at+row], out.Acted[row] = out.Labelled, false, 1, rollout.Student
+		if drives { // deterministic: the student would have done it with density 0 against infinity
+			b.Teacher[at+row], b.Rho[at+row], out.Acted[row] = true, 0, rollout.Teacher
+			copy(out.Action[row*a:(row+1)*a], out.Label[row*a:(row+1)*a])
+		}
+	}
+	return nil
+}
+
+// learnt counts the iterations that did not clone.
+func (t *Trainer) learnt() int64 { return t.iteration - int64(t.cfg.Warm.Rollouts) }
 
 // round rounds x in place to what fp16 holds and stores it.
 func (t *Trainer) round(x []float32, dst []uint16) {
@@ -255,6 +341,18 @@ func (t *Trainer) round(x []float32, dst []uint16) {
 	t.sums.saturated += r.Saturated
 	t.sums.nan += r.NaN
 	buffer.Encode(dst, x)
+}
+
+// finite says whether x is, and counts where it is not.
+func (t *Trainer) finite(x []float32) bool {
+	bad := 0
+	for _, v := range x {
+		if v-v != 0 {
+			bad++
+		}
+	}
+	t.sums.nan += bad
+	return bad == 0
 }
 
 // Record stores what came of a step and, at the end of an iteration, learns.
@@ -285,7 +383,7 @@ func (t *Trainer) Record(_ int, _ *rollout.Step, _ *rollout.Decision, after *rol
 			s.length += float64(t.length[row])
 			s.earned += t.earned[row]
 			t.length[row], t.earned[row] = 0, 0
-			if after.Terminated[row] {
+			if after.Terminated[row] && valid {
 				s.falls++
 			}
 		}
@@ -303,161 +401,4 @@ func (t *Trainer) Record(_ int, _ *rollout.Step, _ *rollout.Decision, after *rol
 	copy(t.scratch, after.Obs[t.critic])
 	t.round(t.scratch[:n*c], t.last)
 	return t.learn()
-}
-
-// learn ends an iteration.
-func (t *Trainer) learn() error {
-	begin := time.Now()
-	r := &t.report
-	*r = Report{Iteration: t.iteration + 1, Metrics: r.Metrics, Warm: t.warm(), CollectS: begin.Sub(t.collected).Seconds()}
-	b := t.buf
-	err := t.nets.UpdateNormaliser(b.PolicyObs, b.CriticObs)
-	switch {
-	case errors.Is(err, nets.ErrNonFinite): // seen, counted, not learnt from
-		r.Skipped++
-		t.diverged++
-	case err != nil:
-		return err
-	case t.warm():
-		err = t.clone(r)
-	default:
-		err = t.improve(r)
-	}
-	if err != nil && !errors.Is(err, nets.ErrNonFinite) {
-		return err
-	}
-	t.iteration++
-	t.samples += int64(b.Steps * b.Rows)
-	t.step, t.final, t.finalAt = 0, t.final[:0], t.finalAt[:0]
-	if t.iteration == int64(t.cfg.Warm.Rollouts) {
-		t.nets.ResetAdam()
-		t.setRate()
-	}
-	t.tell(r, time.Since(begin).Seconds())
-	if t.diverged >= badInARow {
-		return fmt.Errorf("algo: iteration %d: %w", t.iteration, ErrDiverged)
-	}
-	if t.opts.Each != nil {
-		if err := t.opts.Each(r); err != nil {
-			return err
-		}
-	}
-	t.collected = time.Now()
-	return nil
-}
-
-// clone fits the actor to the script on the iteration's steps.
-func (t *Trainer) clone(r *Report) error {
-	b := t.buf
-	random := rand.New(&t.order)
-	count := max(1, (b.Steps*b.Rows+t.cfg.Warm.Batch-1)/t.cfg.Warm.Batch)
-	batches := 0
-	for index := range b.Minibatches(random, t.cfg.Warm.Epochs, count) {
-		mse, err := t.nets.Regress(b.PolicyObs, b.Label, index, t.draw(random, len(index)))
-		if err != nil {
-			if !errors.Is(err, nets.ErrNonFinite) {
-				return err
-			}
-			r.Skipped++
-			if t.diverged++; t.diverged >= badInARow {
-				return err
-			}
-			continue
-		}
-		t.diverged = 0
-		r.LabelRMSE += math.Sqrt(mse)
-		batches++
-	}
-	r.LabelRMSE /= float64(max(1, batches))
-	return nil
-}
-
-// draw says which drawn samples are mirrored; nil: none are.
-func (t *Trainer) draw(random *rand.Rand, n int) []bool {
-	if !t.cfg.PPO.Mirror {
-		return nil
-	}
-	for i := range n {
-		t.mirror[i] = random.Uint64()>>63 == 1
-	}
-	return t.mirror[:n]
-}
-
-// improve is PPO on the iteration's steps.
-func (t *Trainer) improve(r *Report) error {
-	b := t.buf
-	all := b.Steps * b.Rows
-	if err := t.value(all); err != nil {
-		return err
-	}
-	if err := b.Returns(t.cfg.PPO.Gamma, t.cfg.PPO.Lambda); err != nil {
-		if errors.Is(err, buffer.ErrNonFinite) {
-			r.Skipped++
-			t.diverged++
-			return fmt.Errorf("%w: %w", nets.ErrNonFinite, err)
-		}
-		return err
-	}
-	_, r.AdvantageStd, _ = b.Normalise()
-	batch := nets.Batch{PolicyObs: b.PolicyObs, CriticObs: b.CriticObs, Action: b.Action, Mean: b.Mean, OldStd: t.std, OldLogProb: b.LogProb,
-		Advantage: b.Advantage, Target: b.Target, OldValue: b.Value}
-	if t.cfg.PPO.Mirror {
-		if err := t.nets.ForwardMirrored(b.PolicyObs, all, t.mirrorMean); err != nil {
-			return err
-		}
-		batch.MirrorMean = t.mirrorMean
-	}
-	share := 0.0
-	if t.opts.Progress != nil {
-		share = min(max(t.opts.Progress(), 0), 1)
-	}
-	target := t.cfg.PPO.klTarget(share)
-	loss := nets.Loss{Clip: t.cfg.PPO.Clip, ValueClip: t.cfg.PPO.ValueClip, ValueWeight: t.cfg.PPO.ValueWeight,
-		EntropyWeight: t.cfg.PPO.entropy(share), MaxGradNorm: t.cfg.PPO.MaxGradNorm}
-	random := rand.New(&t.order)
-	batches := 0
-	for index := range b.Minibatches(random, t.cfg.PPO.Epochs, t.cfg.PPO.Minibatches) {
-		batch.Index, batch.Mirror = index, t.draw(random, len(index))
-		s, err := t.nets.Minibatch(&batch, &loss)
-		if err != nil {
-			if !errors.Is(err, nets.ErrNonFinite) {
-				return err
-			}
-			r.Skipped++
-			if t.diverged++; t.diverged >= badInARow {
-				return err
-			}
-			continue
-		}
-		t.diverged = 0
-		if batches == 0 {
-			r.FirstRatioError = s.MaxRatioError
-		}
-		batches++
-		r.add(&s)
-		t.nets.SetLearningRate(t.cfg.PPO.steer(t.nets.LearningRate(), s.KL, target))
-	}
-	r.divide(batches)
-	return nil
-}
-
-// value fills Value, LastValue and FinalValue.
-func (t *Trainer) value(all int) error {
-	b := t.buf
-	if err := t.nets.Values(b.CriticObs, all, b.Value); err != nil {
-		return err
-	}
-	if err := t.nets.Values(t.last, b.Rows, b.LastValue); err != nil {
-		return err
-	}
-	if n := len(t.finalAt); n > 0 {
-		t.values = slices.Grow(t.values[:0], n)[:n]
-		if err := t.nets.Values(t.final, n, t.values); err != nil {
-			return err
-		}
-		for i, at := range t.finalAt {
-			b.FinalValue[at] = t.values[i]
-		}
-	}
-	return nil
 }

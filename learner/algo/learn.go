@@ -1,0 +1,196 @@
+//go:build torch
+
+package algo
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/openclaw-rl/openclaw/learner/buffer"
+	"github.com/openclaw-rl/openclaw/learner/nets"
+)
+
+// learn ends an iteration.
+func (t *Trainer) learn() error {
+	begin := time.Now()
+	r := &t.report
+	*r = Report{Iteration: t.iteration + 1, Metrics: r.Metrics, Warm: t.warm(), CollectS: begin.Sub(t.collected).Seconds()}
+	b := t.buf
+	var err error
+	switch {
+	case t.sums.nan > 0:
+		t.skip(r, fmt.Errorf("algo: %d numbers seen or acted are none: %w", t.sums.nan, nets.ErrNonFinite))
+	case t.warm():
+		err = t.clone(r)
+	default:
+		err = t.improve(r)
+	}
+	if err != nil {
+		return err
+	}
+	// After learning: what was collected is learnt from through the eyes that saw it.
+	if t.sums.nan == 0 {
+		if err := t.nets.UpdateNormaliser(b.PolicyObs, b.CriticObs); err != nil {
+			return err
+		}
+	}
+	t.iteration++
+	t.samples += int64(b.Steps * b.Rows)
+	if t.iteration == int64(t.cfg.Warm.Rollouts) {
+		t.endWarm()
+	}
+	if t.opd != nil && t.learnt() >= 0 {
+		if err := t.opd.follow(t.nets, t.learnt()); err != nil {
+			return err
+		}
+	}
+	t.tell(r, time.Since(begin).Seconds())
+	t.begin()
+	if t.diverged >= badInARow {
+		return fmt.Errorf("algo: iteration %d: %w: %w", t.iteration, ErrDiverged, t.cause)
+	}
+	if t.opts.Each != nil {
+		if err := t.opts.Each(r); err != nil {
+			return err
+		}
+	}
+	t.collected = time.Now()
+	return nil
+}
+
+// endWarm begins PPO after cloning.
+func (t *Trainer) endWarm() {
+	t.nets.ResetAdam()
+	t.setRate()
+}
+
+// skip counts what was not learnt from, and says whether that is enough.
+func (t *Trainer) skip(r *Report, cause error) (enough bool) {
+	r.Skipped++
+	t.diverged++
+	t.cause = cause
+	return t.diverged >= badInARow
+}
+
+// clone fits the actor to the script on the iteration's steps.
+func (t *Trainer) clone(r *Report) error {
+	b := t.buf
+	random := rand.New(&t.order)
+	count := max(1, (b.Steps*b.Rows+t.cfg.Warm.Batch-1)/t.cfg.Warm.Batch)
+	batches := 0
+	for index := range b.Minibatches(random, t.cfg.Warm.Epochs, count) {
+		mse, err := t.nets.Regress(b.PolicyObs, b.Label, index, t.draw(random, len(index)))
+		if err != nil {
+			if !errors.Is(err, nets.ErrNonFinite) {
+				return err
+			}
+			if t.skip(r, err) {
+				break
+			}
+			continue
+		}
+		t.diverged = 0
+		r.LabelRMSE += math.Sqrt(mse)
+		batches++
+	}
+	r.LabelRMSE /= float64(max(1, batches))
+	return nil
+}
+
+// draw says which drawn samples are mirrored; nil: none are.
+func (t *Trainer) draw(random *rand.Rand, n int) []bool {
+	if !t.cfg.PPO.Mirror {
+		return nil
+	}
+	for i := range n {
+		t.mirror[i] = random.Uint64()>>63 == 1
+	}
+	return t.mirror[:n]
+}
+
+// improve is PPO on the iteration's steps.
+func (t *Trainer) improve(r *Report) error {
+	b := t.buf
+	all := b.Steps * b.Rows
+	if err := t.value(all); err != nil {
+		return err
+	}
+	if err := b.Returns(t.cfg.PPO.Gamma, t.cfg.PPO.Lambda); err != nil {
+		if errors.Is(err, buffer.ErrNonFinite) {
+			t.skip(r, err)
+			return nil
+		}
+		return err
+	}
+	_, r.AdvantageStd, _ = b.Normalise()
+	batch := nets.Batch{PolicyObs: b.PolicyObs, CriticObs: b.CriticObs, Action: b.Action, Mean: b.Mean, OldStd: t.std, OldLogProb: b.LogProb,
+		Advantage: b.Advantage, Target: b.Target, OldValue: b.Value}
+	if t.cfg.PPO.Mirror {
+		if err := t.nets.ForwardMirrored(b.PolicyObs, all, t.mirrorMean); err != nil {
+			return err
+		}
+		batch.MirrorMean = t.mirrorMean
+	}
+	share := 0.0
+	if t.opts.Progress != nil {
+		share = min(max(t.opts.Progress(), 0), 1)
+	}
+	target := t.cfg.PPO.klTarget(share)
+	loss := nets.Loss{Clip: t.cfg.PPO.Clip, ValueClip: t.cfg.PPO.ValueClip, ValueWeight: t.cfg.PPO.ValueWeight,
+		EntropyWeight: t.cfg.PPO.entropy(share), MaxGradNorm: t.cfg.PPO.MaxGradNorm}
+	if t.opd != nil {
+		batch.Label, batch.Labelled, batch.Teacher, batch.LabelStd = b.Label, b.Labelled, b.Teacher, t.opd.std()
+		loss.DistillWeight = float32(t.cfg.OPD.Weight.at(t.learnt()))
+		loss.Distill, loss.StdDetached = distillation[t.cfg.OPD.Loss], t.cfg.OPD.StdDetached
+	}
+	random := rand.New(&t.order)
+	for index := range b.Minibatches(random, t.cfg.PPO.Epochs, t.cfg.PPO.Minibatches) {
+		batch.Index, batch.Mirror = index, t.draw(random, len(index))
+		s, err := t.nets.Minibatch(&batch, &loss)
+		if err != nil {
+			if !errors.Is(err, nets.ErrNonFinite) {
+				return err
+			}
+			if t.skip(r, err) {
+				break
+			}
+			continue
+		}
+		t.diverged = 0
+		t.means.add(r, &s)
+		// A minibatch that the teacher drove alone says nothing of the student's divergence.
+		if s.Students > 0 {
+			t.nets.SetLearningRate(t.cfg.PPO.steer(t.nets.LearningRate(), s.KL, target))
+		}
+	}
+	t.means.divide(r)
+	return nil
+}
+
+// distillation are the losses by their names.
+var distillation = map[string]nets.Distill{lossNLL: nets.NLL, lossMSE: nets.MSE, lossKL: nets.KL}
+
+// value fills Value, LastValue and FinalValue.
+func (t *Trainer) value(all int) error {
+	b := t.buf
+	if err := t.nets.Values(b.CriticObs, all, b.Value); err != nil {
+		return err
+	}
+	if err := t.nets.Values(t.last, b.Rows, b.LastValue); err != nil {
+		return err
+	}
+	if n := len(t.finalAt); n > 0 {
+		t.values = slices.Grow(t.values[:0], n)[:n]
+		if err := t.nets.Values(t.final, n, t.values); err != nil {
+			return err
+		}
+		for i, at := range t.finalAt {
+			b.FinalValue[at] = t.values[i]
+		}
+	}
+	return nil
+}
