@@ -375,9 +375,8 @@ void actor_sample(const claw_core &c, const Task &t, Worker &worker, int64_t i, 
     double log_prob = 0, kl = 0;
     for (int j = 0; j < act; j++) {
       double s = c.sigma[j], o = c.old_sigma[j], z = (a[j] - mu[j]) / s, shift = old_mu[j] - mu[j];
-      double log_s = std::log(s), log_o = std::log(o);
-      log_prob -= 0.5 * (z * z + kLog2Pi) + log_s;
-      kl += log_s - log_o + (o * o + shift * shift) / (2 * s * s) - 0.5;
+      log_prob -= 0.5 * (z * z + kLog2Pi) + c.log_sigma[j];
+      kl += c.log_sigma[j] - c.log_old_sigma[j] + (o * o + shift * shift) / (2 * s * s) - 0.5;
     }
     // A mirrored sample was drawn, in the mirrored world, with the density of the sample itself: that is what the ratio divides by.
     // With the old policy's density at the mirrored observation instead (design.md section 6) an action that the not yet symmetric
