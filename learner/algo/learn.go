@@ -144,7 +144,8 @@ func (t *Trainer) improve(r *Report) error {
 		EntropyWeight: t.cfg.PPO.entropy(share), MaxGradNorm: t.cfg.PPO.MaxGradNorm}
 	if t.opd != nil {
 		batch.Label, batch.Labelled, batch.Teacher, batch.LabelStd = b.Label, b.Labelled, b.Teacher, t.opd.std()
-		loss.DistillWeight = float32(t.cfg.OPD.Weight.at(t.learnt()))
+		r.Mix, r.DistillWeight = t.cfg.OPD.Mix.at(t.learnt()), t.cfg.OPD.Weight.at(t.learnt())
+		loss.DistillWeight = float32(r.DistillWeight)
 		loss.Distill, loss.StdDetached = distillation[t.cfg.OPD.Loss], t.cfg.OPD.StdDetached
 	}
 	random := rand.New(&t.order)

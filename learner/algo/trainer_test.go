@@ -93,25 +93,25 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
-// It learns: carts stay in the middle longer.
+// It learns: carts stay in the middle.
 func TestLearnsCarts(t *testing.T) {
-	cfg := cartConfig()
-	var first, last float64
-	train(t, newTrainer(t, cfg, newCarts(64, 60, 1), Options{}), 60, func(r *Report) {
-		if r.Iteration <= 10 {
-			first += r.Reward / 10
+	var first, last int
+	train(t, newTrainer(t, cartConfig(), newCarts(64, 60, 1), Options{}), 100, func(r *Report) {
+		if r.Iteration <= 20 {
+			first += r.Falls
 		}
-		if r.Iteration > 50 {
-			last += r.Reward / 10
+		if r.Iteration > 80 {
+			last += r.Falls
 		}
 	})
-	t.Logf("reward a step: %.3f in the first ten iterations, %.3f in the last", first, last)
-	if last < first+0.02 {
-		t.Errorf("reward a step went from %.3f to %.3f", first, last)
+	t.Logf("%d falls in the first twenty iterations, %d in the last", first, last)
+	if last > first/2 {
+		t.Errorf("%d falls in the first twenty iterations, %d in the last", first, last)
 	}
 }
 
-// spoils are Envs that show what is not finite, and what is far off.
+// What is not finite, seen or earned or made of it, is not learnt from; three times in a row end
+// the run (cases.md row 31).
 func TestNotFinite(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, test := range []struct {
@@ -120,6 +120,7 @@ func TestNotFinite(t *testing.T) {
 	}{
 		{"reward NaN", func(_ int, out *rollout.Step) { out.Reward[3] = nan }},
 		{"reward infinite", func(_ int, out *rollout.Step) { out.Reward[3] = inf }},
+		{"reward beyond any gradient", func(_ int, out *rollout.Step) { out.Reward[3] = -1e30 }},
 		{"observation NaN", func(_ int, out *rollout.Step) { out.Obs[0][5] = nan }},
 		{"critic's observation NaN", func(_ int, out *rollout.Step) { out.Obs[1][5] = nan }},
 		{"last observation NaN", func(_ int, out *rollout.Step) {
@@ -175,7 +176,7 @@ func TestNotFinite(t *testing.T) {
 
 // One spike is a bad iteration, not the end, and nothing breaks later (cases.md row 31).
 func TestRewardSpike(t *testing.T) {
-	for _, spike := range []float32{-1e6, -1e30} {
+	for _, spike := range []float32{-1e6, 1e6} {
 		cfg := cartConfig()
 		env := newCarts(cartRows, cartEpisode, 1)
 		env.spoil = func(step int, out *rollout.Step) {
