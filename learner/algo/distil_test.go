@@ -261,10 +261,10 @@ func TestTeacherRefused(t *testing.T) {
 		"group critic: term strength is not in the policy":           {kind: teacherPrivileged, opts: Options{TeacherState: state}},
 		`opd.group is "lidar", this Env offers policy, critic, late`: {kind: teacherPrivileged, group: "lidar", opts: Options{TeacherState: state}},
 		"gait teacher: the contract has no gait clock":               {kind: teacherGait},
-		"no section actor":                           {kind: teacherPrivileged, group: "late", opts: Options{TeacherState: state[:3]}},
-		"section actor: invalid character":           {kind: teacherPrivileged, group: "late", opts: Options{TeacherState: replace("actor", "?")}},
-		"section actor: rollout: joints: none named": {kind: teacherPrivileged, group: "late", opts: Options{TeacherState: replace("actor", "{}")}},
-		"teacher: nets: Load: magic":                 {kind: teacherPrivileged, group: "late", opts: Options{TeacherState: replace("nets", "")}},
+		"no section actor":                                         {kind: teacherPrivileged, group: "late", opts: Options{TeacherState: state[:3]}},
+		"section actor: invalid character":                         {kind: teacherPrivileged, group: "late", opts: Options{TeacherState: replace("actor", "?")}},
+		"section actor: rollout: joints: none named":               {kind: teacherPrivileged, group: "late", opts: Options{TeacherState: replace("actor", "{}")}},
+		"section nets has 4 bytes, want 499 parameters of 4 bytes": {kind: teacherPrivileged, group: "late", opts: Options{TeacherState: replace("nets", "abcd")}},
 	} {
 		cfg := taught(test.kind)
 		cfg.OPD.Group = test.group

@@ -24,19 +24,17 @@ func (t *Trainer) learn() error {
 	switch {
 	case t.sums.nan > 0:
 		t.skip(r, fmt.Errorf("algo: %d numbers seen or acted are none: %w", t.sums.nan, nets.ErrNonFinite))
-	case t.warm():
-		err = t.clone(r)
-	default:
-		err = t.improve(r)
+	case t.warm(): // no ratios: what is cloned now is cloned for the eyes of the next rollout
+		if err = t.nets.UpdateNormaliser(b.PolicyObs, b.CriticObs); err == nil {
+			err = t.clone(r)
+		}
+	default: // what was collected is learnt from through the eyes that saw it
+		if err = t.improve(r); err == nil {
+			err = t.nets.UpdateNormaliser(b.PolicyObs, b.CriticObs)
+		}
 	}
 	if err != nil {
 		return err
-	}
-	// After learning: what was collected is learnt from through the eyes that saw it.
-	if t.sums.nan == 0 {
-		if err := t.nets.UpdateNormaliser(b.PolicyObs, b.CriticObs); err != nil {
-			return err
-		}
 	}
 	t.iteration++
 	t.samples += int64(b.Steps * b.Rows)

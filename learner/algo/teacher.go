@@ -171,6 +171,10 @@ func newSavedTeacher(env *rollout.Spec, group string, sections []Section, worker
 		return nil, fmt.Errorf("algo: teacher: section actor: %w", err)
 	}
 	at := env.GroupIndex(group)
+	// Nothing is made that is larger than what there is to fill it with.
+	if n := parameters(env.Groups[at].Size(), a.Net.Actor, env.ActDim()) + parameters(a.Critic, a.Net.Critic, 1); n > len(networks)/4 {
+		return nil, fmt.Errorf("algo: teacher: section nets has %d bytes, want %d parameters of 4 bytes", len(networks), n)
+	}
 	n, err := nets.New(nets.Config{Policy: env.Groups[at].Size(), Critic: a.Critic, Act: env.ActDim(), ActorHidden: a.Net.Actor, CriticHidden: a.Net.Critic,
 		InitStd: a.Net.InitStd, MinStd: a.Net.MinStd, MaxStd: a.Net.MaxStd, Normaliser: a.Net.Normaliser, Workers: workers})
 	if err != nil {
@@ -181,6 +185,16 @@ func newSavedTeacher(env *rollout.Spec, group string, sections []Section, worker
 		return nil, fmt.Errorf("algo: teacher: %w", err)
 	}
 	return newNetTeacher(n, env, at), nil
+}
+
+// parameters counts those of a network, weights and biases.
+func parameters(in int, hidden []int, out int) int {
+	n := 0
+	for _, width := range append(hidden[:len(hidden):len(hidden)], out) {
+		n += (in + 1) * width
+		in = width
+	}
+	return n
 }
 
 // newTeacher makes the teacher of the configuration; nil: none.

@@ -1,0 +1,85 @@
+//go:build torch
+
+package algo
+
+import (
+	"testing"
+
+	"github.com/openclaw-rl/openclaw/agent/rollout"
+	"github.com/openclaw-rl/openclaw/sim/mujoco"
+	"github.com/openclaw-rl/openclaw/sim/task"
+)
+
+// newGo1s are 32 simulated Go1s in the world that training uses.
+func newGo1s(t testing.TB) rollout.Env {
+	t.Helper()
+	name, params, err := mujoco.ByPhysics("lean")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mujoco.DefaultEnvConfig(task.WalkSpec())
+	if c.World, err = task.WorldByName("walk"); err != nil {
+		t.Fatal(err)
+	}
+	c.Rows, c.Threads, c.Seed, c.Params = 32, 2, 1, params
+	if c.Model, err = mujoco.Load(name); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Model.Close()
+	env, err := mujoco.NewEnv(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { env.Close() })
+	return env
+}
+
+// The whole loop on Go1s: two iterations of cloning, three of PPO beside the lasting gait
+// teacher. Ratios begin at 1, and a run that is saved within and taken up
+// elsewhere ends the same, mirrored samples and all.
+func TestGo1s(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		mirror     bool
+		normaliser bool
+		group      string
+	}{{"plain", false, false, "policy"}, {"normaliser", false, true, "policy"}, {"mirror", true, false, "policy"}, {"privileged", true, true, "critic"}} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := Default()
+			cfg.PPO.Mirror, cfg.Net.Normaliser, cfg.Net.Group = test.mirror, test.normaliser, test.group
+			cfg.Net.Actor, cfg.Net.Critic = []int{64, 64}, []int{64, 64}
+			cfg.Warm.Rollouts, cfg.Warm.Scripted, cfg.Warm.Batch = 2, 1, 128
+			cfg.OPD.Teacher, cfg.OPD.Mix = teacherGait, Schedule{0.5, 0, 3}
+			opts := Options{Mirror: task.ExtraMirror}
+			var reports []Report
+			var saved []Section
+			tr := newTrainer(t, cfg, newGo1s(t), opts)
+			train(t, tr, 5, func(r *Report) {
+				reports = append(reports, *r)
+				if r.Iteration == 3 {
+					saved = cloneState(must(tr.State())(t))
+				}
+			})
+			if reports[0].TeacherShare != 1 || reports[1].TeacherShare != 0 || !reports[1].Warm || reports[2].Warm {
+				t.Errorf("shares %v and %v, cloning %v and %v", reports[0].TeacherShare, reports[1].TeacherShare, reports[1].Warm, reports[2].Warm)
+			}
+			for i, r := range reports {
+				t.Logf("%d: reward %.3f, label %.3f, teacher %.2f, |ratio - 1| %.2g, KL %.3f", i+1, r.Reward, r.LabelRMSE, r.TeacherShare, r.FirstRatioError, r.KL)
+				if r.LabelRMSE == 0 || r.Skipped != 0 {
+					t.Errorf("%+v", r)
+				}
+				if !test.mirror && r.FirstRatioError > 1e-4 {
+					t.Errorf("iteration %d: |ratio - 1| is %v", i+1, r.FirstRatioError)
+				}
+			}
+			again := newTrainer(t, cfg, newGo1s(t), opts)
+			if err := again.Restore(saved); err != nil {
+				t.Fatal(err)
+			}
+			train(t, again, 2, nil)
+			if again.Nets().Hash() != tr.Nets().Hash() {
+				t.Error("taken up at iteration 3 it ends elsewhere")
+			}
+		})
+	}
+}
