@@ -71,14 +71,18 @@ func (t *trial) take(c *run.Checkpoint) (p progressState, err error) {
 	if err := json.Unmarshal(text, &p); err != nil {
 		return p, fmt.Errorf("%s: checkpoint of iteration %d: progress: %w", t.folder.Dir, c.Iteration, err)
 	}
-	var sections []algo.Section
-	for _, s := range c.Sections {
-		sections = append(sections, algo.Section{Name: s.Name, Data: s.Data})
-	}
-	if err := t.trainer.Restore(sections); err != nil {
+	if err := t.trainer.Restore(sections(c)); err != nil {
 		return p, fmt.Errorf("%s: checkpoint of iteration %d: %w", t.folder.Dir, c.Iteration, err)
 	}
 	return p, nil
+}
+
+// sections are a checkpoint's, for a Trainer.
+func sections(c *run.Checkpoint) (all []algo.Section) {
+	for _, s := range c.Sections {
+		all = append(all, algo.Section{Name: s.Name, Data: s.Data})
+	}
+	return all
 }
 
 // restore goes on from the folder's newest whole checkpoint; a run that has none, new or killed before its first, begins.

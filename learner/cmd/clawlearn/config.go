@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"slices"
@@ -65,6 +66,14 @@ var presets = []struct {
 		c := walk()
 		c.World = "ship"
 		c.Algo.PPO.KLEnd, c.Algo.PPO.EntropyEnd = 0.006, 0
+		return c
+	}},
+	{"origin", "PPO with distillation from the student of before: the numbers of the text this project grew from", func() Config {
+		c := walk()
+		c.Algo.Warm.Rollouts, c.Algo.Warm.Scripted = 0, 0
+		c.Algo.PPO.Gamma, c.Algo.PPO.Lambda = 0.99, 0.95
+		c.Algo.OPD.Teacher, c.Algo.OPD.RefreshIterations = "snapshot", 50
+		c.Algo.OPD.Mix, c.Algo.OPD.Weight = algo.Schedule{Start: 0.3, End: 0.3}, algo.Schedule{Start: 0.1, End: 0.1}
 		return c
 	}},
 }
@@ -195,11 +204,19 @@ func (e *EvalConfig) validate() error {
 	return nil
 }
 
-// settle makes a new run's configuration say what this machine and --deterministic make of it.
-func (c *Config) settle() {
+// settle makes a new run's configuration say what this machine, this folder and --deterministic make of it.
+func (c *Config) settle() error {
 	if c.Run.Deterministic {
 		c.Eval.EverySeconds, c.Threads = 0, c.threads()
 	}
+	if o := &c.Algo.OPD; o.File != "" {
+		path, err := filepath.Abs(o.File)
+		if err != nil {
+			return fmt.Errorf("opd.file: %w", err)
+		}
+		o.File = path
+	}
+	return nil
 }
 
 // threads of this machine where the configuration leaves it open.

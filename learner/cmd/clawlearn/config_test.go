@@ -92,7 +92,7 @@ func TestTrainFlagsRefuse(t *testing.T) {
 		args []string
 	}{
 		{"--out: name a folder", nil},
-		{`for "--preset" flag: preset "fly": want one of walk, plain, ship`, []string{"--out", out, "--preset", "fly"}},
+		{`for "--preset" flag: preset "fly": want one of walk, plain, ship, origin`, []string{"--out", out, "--preset", "fly"}},
 		{"--minutes: run.minutes", []string{"--out", out, "--minutes", "long"}},
 		{"run.minutes is -2", []string{"--out", out, "--minutes", "-2"}},
 		{"run.iterations is -1", []string{"--out", out, "--iterations", "-1"}},
@@ -164,12 +164,16 @@ func TestBenchSums(t *testing.T) {
 // A deterministic run's configuration says everything that decides it.
 func TestSettle(t *testing.T) {
 	c := walk()
-	c.settle()
+	if err := c.settle(); err != nil {
+		t.Fatal(err)
+	}
 	if c.Eval.EverySeconds == 0 || c.Threads != 0 {
 		t.Errorf("a run by the clock: %+v, %d threads", c.Eval, c.Threads)
 	}
 	c.Run.Deterministic = true
-	c.settle()
+	if err := c.settle(); err != nil {
+		t.Fatal(err)
+	}
 	if c.Eval.EverySeconds != 0 || c.Threads == 0 {
 		t.Errorf("a deterministic run: %+v, %d threads", c.Eval, c.Threads)
 	}

@@ -25,7 +25,7 @@ func measure(ctx context.Context, w io.Writer, cfg Config, iterations int64) (*b
 	if err := t.openEnv(); err != nil {
 		return nil, err
 	}
-	defer t.env.Close()
+	defer t.closeEnv()
 	n := &cfg.Algo
 	r := &benchResult{Rows: cfg.Rows, Steps: n.Steps, Threads: cfg.threads(), Actor: n.Net.Actor, Critic: n.Net.Critic,
 		Epochs: n.PPO.Epochs, Batches: n.PPO.Minibatches}

@@ -35,8 +35,8 @@ type witness struct {
 	pairs           []contract.Pair
 }
 
-func newWitness(p rollout.Policy, spec *rollout.Spec, ev *task.Evaluation, pairs int) *witness {
-	g := spec.GroupIndex("policy")
+func newWitness(p rollout.Policy, spec *rollout.Spec, group string, ev *task.Evaluation, pairs int) *witness {
+	g := spec.GroupIndex(group)
 	steps := int(math.Round(ev.Seconds * 1e9 / float64(spec.PolicyPeriodNs)))
 	return &witness{Policy: p, group: g, obs: spec.Groups[g].Size(), act: spec.ActDim(), rows: ev.Rows, all: ev.Rows * steps,
 		pairs: make([]contract.Pair, 0, pairs)}
@@ -104,7 +104,7 @@ func (t *trial) contract(s *task.Result) (*contract.Contract, error) {
 		commit += "-dirty"
 	}
 	c := &contract.Contract{Version: contract.Version, Name: "go1-" + t.cfg.Run.Preset + "-" + name, Spec: *task.WalkSpec(),
-		Training: &contract.Training{Run: name, Iteration: r.Iterations, Commit: commit, World: hex.EncodeToString(sum[:])},
+		Training: &contract.Training{Run: name, Iteration: r.Iterations, Commit: commit, World: hex.EncodeToString(sum[:]), Parent: t.teacher.sha256},
 		License:  license, Source: "clawlearn " + meta.Version,
 		Notes: []string{
 			"trained by: " + strings.Join(meta.Command, " "),
@@ -114,6 +114,12 @@ func (t *trial) contract(s *task.Result) (*contract.Contract, error) {
 	if !math.IsInf(worth(s), 1) {
 		c.Evaluation = &contract.Evaluation{Suite: t.ev.Name + " " + r.WorldHash, Rows: t.ev.Rows, Seconds: t.ev.Seconds,
 			VelErr: s.VelErr, YawErr: s.YawErr, FallRate: s.FallRate, PowerW: s.PowerW, ActionRate: s.ActionRate}
+	}
+	if read := t.cfg.Algo.Net.Group; read != "policy" {
+		g := *c.Spec.Group(read)
+		g.Name = "policy"
+		c.Spec.Groups = []rollout.Group{g}
+		c.Notes = append(c.Notes, "trained and evaluated on the simulator's true numbers (group "+read+"): a teacher, not for robots")
 	}
 	command := &c.Spec.Command
 	for i, bounds := range []*[2]float32{&command.Vx, &command.Vy, &command.Wz} {

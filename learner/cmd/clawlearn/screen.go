@@ -43,6 +43,8 @@ func (s *screen) iteration(r *trainResult, it *algo.Report, metrics []string, sh
 	head := fmt.Sprintf("iteration %d, %.2f M steps, %.1f s: %.0f steps/s", r.Iterations, float64(r.Samples)/1e6, r.Seconds, speed)
 	if it.Warm {
 		head += fmt.Sprintf(", cloning to %.3f", it.LabelRMSE)
+	} else if s.cfg.Algo.OPD.Teacher != "none" {
+		head += fmt.Sprintf(", %.0f %% by the teacher, %.3f from it", 100*it.TeacherShare, it.LabelRMSE)
 	}
 	tracking := fmt.Sprintf("error %.3f m/s %.3f rad/s, reward %.4f a step", metric(it, metrics, "vel_err"), metric(it, metrics, "yaw_err"), it.Reward)
 	if it.Episodes > 0 {
@@ -113,6 +115,10 @@ func values(cfg *Config, metrics []string, r *algo.Report, seconds float64) []ru
 	if r.Episodes > 0 {
 		v = append(v, run.Value{Tag: "Train/mean_reward", Value: r.EpisodeReward}, run.Value{Tag: "Train/mean_episode_length", Value: r.EpisodeLength},
 			run.Value{Tag: "Episode_Termination/fall", Value: float64(r.Falls) / float64(r.Episodes)})
+	}
+	if cfg.Algo.OPD.Teacher != "none" {
+		v = append(v, run.Value{Tag: "Loss/distill", Value: r.Distill}, run.Value{Tag: "Loss/distill_weight", Value: r.DistillWeight},
+			run.Value{Tag: "Policy/teacher_share", Value: r.TeacherShare}, run.Value{Tag: "Policy/mix", Value: r.Mix})
 	}
 	for i, name := range metrics {
 		tag := "Metrics/base_velocity/" + name

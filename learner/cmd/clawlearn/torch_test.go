@@ -145,10 +145,11 @@ func until(t *testing.T, p *program, what string, is func() bool) {
 }
 
 // Killed after iteration k and resumed, as often as that happens, a deterministic run comes to the parameters and numbers of one that nobody
-// disturbed, the schedule of a run of known length included.
+// disturbed, the schedule of a run of known length and a teacher that moves included.
 func TestKilledAndResumedIsExact(t *testing.T) {
 	const whole = 120
-	length := []string{"--deterministic", "--preset", "ship", "--iterations", "120", "--seed", "3"}
+	length := []string{"--deterministic", "--preset", "ship", "--iterations", "120", "--seed", "3",
+		"--set", "algo.opd.teacher=ema", "--set", "algo.opd.mix.end=0.2", "--set", "algo.opd.weight.end=0.1"}
 	dir := t.TempDir()
 	calm, killed := filepath.Join(dir, "calm"), filepath.Join(dir, "killed")
 	want := trained(t, tiny(calm, length...)...)

@@ -50,8 +50,11 @@ differs from the run is refused. A run that was killed, by power or signal 9, re
 --deterministic lets no clock decide anything: then a run depends on its configuration alone (of which the number of threads, this machine's
 unless given, is a part), bit for bit, however often it is killed and resumed.
 
-Minibatches that are not finite are skipped and counted; three in a row take the newest checkpoint back, at half its learning rate, and a
+Minibatches that are not finite are skipped and counted; after three in a row training goes on with what the newest checkpoint knew, and a
 second time from the same one ends the run.
+
+A teacher beside PPO is a part of the configuration (opd.teacher and what follows it): its file may be a policy with a contract, which
+is shown the simulator's true numbers where they are not among those that the student sees, or the folder of another run.
 
 Presets, to begin from:
 ` + strings.TrimRight(presetHelp(), "\n"),
@@ -85,6 +88,11 @@ func (f *trainFlags) run(cmd *cobra.Command) (err error) {
 	meta := run.Describe("clawlearn", build.Version, build.Commit)
 	meta.Versions["mujoco"] = mujoco.Version()
 	var folder *run.Folder
+	defer func() {
+		if folder != nil {
+			err = errors.Join(err, folder.Close())
+		}
+	}()
 	var cfg Config
 	if f.resume {
 		if err := ready(&meta); err != nil {
@@ -93,7 +101,9 @@ func (f *trainFlags) run(cmd *cobra.Command) (err error) {
 		if folder, err = run.Open(f.out, meta); err != nil {
 			return err
 		}
-		cfg, err = f.resumed(cmd, folder)
+		if cfg, err = f.resumed(cmd, folder); err != nil {
+			return err
+		}
 		meta.Seeds["run"] = int64(cfg.Run.Seed) // the folder holds the same map
 	} else {
 		if cfg, err = f.loader.Load(); err != nil {
@@ -102,22 +112,24 @@ func (f *trainFlags) run(cmd *cobra.Command) (err error) {
 		if cfg.Run.Preset != string(f.preset) {
 			return cli.Usagef("run.preset is %q in the configuration: begin from it by --preset %s", cfg.Run.Preset, cfg.Run.Preset)
 		}
-		cfg.settle()
+		if err := cfg.settle(); err != nil {
+			return err
+		}
 		if err := ready(&meta); err != nil {
 			return err
 		}
 		meta.Seeds["run"] = int64(cfg.Run.Seed)
-		if folder, err = run.Create(f.out, &cfg, meta); err != nil {
-			return err
+	}
+	result, err := train(cmd.Context(), cmd.ErrOrStderr(), cfg, func() (*run.Folder, error) {
+		if folder == nil {
+			folder, err = run.Create(f.out, &cfg, meta)
 		}
-	}
-	var result *trainResult
-	if err == nil {
-		result, err = train(cmd.Context(), cmd.ErrOrStderr(), cfg, folder)
-	}
-	if err = errors.Join(err, folder.Close()); err != nil {
+		return folder, err
+	})
+	if err != nil {
 		return err
 	}
+	result.Out = f.out
 	if f.asJSON {
 		return cli.PrintJSON(cmd.OutOrStdout(), result)
 	}
@@ -187,7 +199,7 @@ func (r *trainResult) print(w io.Writer) error {
 		fmt.Fprintf(&b, "walked first after %.2f M steps, %.1f s\n", float64(r.WalkedAt)/1e6, r.WalkedS)
 	}
 	if r.Skipped+r.Restored > 0 {
-		fmt.Fprintf(&b, "%d minibatches were not finite; went back to a checkpoint %d times\n", r.Skipped, r.Restored)
+		fmt.Fprintf(&b, "%d minibatches were not finite; %d times a checkpoint was taken back\n", r.Skipped, r.Restored)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

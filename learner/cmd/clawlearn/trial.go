@@ -43,6 +43,7 @@ func ready(meta *run.Meta) error {
 type trial struct {
 	cfg     Config
 	folder  *run.Folder
+	teacher teacher
 	env     *mujoco.Env
 	trainer *algo.Trainer
 	spec    rollout.Spec
@@ -68,20 +69,23 @@ type point struct {
 	VelErr, YawErr, FallRate float64
 }
 
-// train trains in the folder, which may hold a run to go on with. asked ends it as Ctrl-C does.
-func train(ctx context.Context, w io.Writer, cfg Config, folder *run.Folder) (*trainResult, error) {
-	t := &trial{cfg: cfg, folder: folder, screen: newScreen(w, &cfg), wentBack: -1}
+// train trains in the folder that open opens once everything else is ready. It may hold a run to go on with. ctx ends it as Ctrl-C does.
+func train(ctx context.Context, w io.Writer, cfg Config, open func() (*run.Folder, error)) (_ *trainResult, err error) {
+	t := &trial{cfg: cfg, screen: newScreen(w, &cfg), wentBack: -1}
 	var release func()
 	t.asked, t.now, release = cli.StopStages(ctx)
 	defer release()
 	if err := t.openEnv(); err != nil {
 		return nil, err
 	}
-	defer t.env.Close()
+	defer t.closeEnv()
 	if err := t.openTrainer(t.env); err != nil {
 		return nil, err
 	}
 	defer t.trainer.Close()
+	if t.folder, err = open(); err != nil {
+		return nil, err
+	}
 	if err := t.restore(); err != nil {
 		return nil, err
 	}
@@ -92,7 +96,7 @@ func train(ctx context.Context, w io.Writer, cfg Config, folder *run.Folder) (*t
 	return &t.result, nil
 }
 
-// openEnv makes the rows.
+// openEnv makes the rows, and opens the teacher that looks at them.
 func (t *trial) openEnv() error {
 	name, params, err := mujoco.ByPhysics(t.cfg.Physics)
 	if err != nil {
@@ -102,15 +106,24 @@ func (t *trial) openEnv() error {
 	if err != nil {
 		return err
 	}
-	ec := mujoco.DefaultEnvConfig(task.WalkSpec())
-	ec.Rows, ec.Threads, ec.Seed, ec.World, ec.Params = t.cfg.Rows, t.cfg.threads(), t.cfg.Run.Seed, world, params
-	if ec.Model, err = mujoco.Load(name); err != nil {
-		return err
+	spec := task.WalkSpec()
+	if t.teacher, err = openTeacher(&t.cfg, spec); err != nil {
+		return errors.Join(err, t.teacher.close())
 	}
-	defer ec.Model.Close() // the Env holds on to it
-	t.env, err = mujoco.NewEnv(ec)
-	return err
+	ec := mujoco.DefaultEnvConfig(spec)
+	ec.Rows, ec.Threads, ec.Seed, ec.World, ec.Params = t.cfg.Rows, t.cfg.threads(), t.cfg.Run.Seed, world, params
+	if ec.Model, err = mujoco.Load(name); err == nil {
+		t.env, err = mujoco.NewEnv(ec)
+		ec.Model.Close() // the Env holds on to it
+	}
+	if err != nil {
+		return errors.Join(err, t.teacher.close())
+	}
+	return nil
 }
+
+// closeEnv closes what openEnv opened.
+func (t *trial) closeEnv() error { return errors.Join(t.env.Close(), t.teacher.close()) }
 
 // openTrainer makes the Trainer for env, t.env or what wraps it.
 func (t *trial) openTrainer(env rollout.Env) (err error) {
@@ -118,14 +131,17 @@ func (t *trial) openTrainer(env rollout.Env) (err error) {
 	var hash string
 	t.ev, hash = task.EvalV1()
 	t.ev.Rows, t.ev.Seconds = t.cfg.Eval.Rows, t.cfg.Eval.Seconds
-	t.result = trainResult{Out: t.folder.Dir, Preset: t.cfg.Run.Preset, Seed: t.cfg.Run.Seed, WorldHash: hash}
+	t.result = trainResult{Preset: t.cfg.Run.Preset, Seed: t.cfg.Run.Seed, WorldHash: hash}
 	t.trainer, err = t.newTrainer(env, t.each)
 	return err
 }
 
 func (t *trial) newTrainer(env rollout.Env, each func(*algo.Report) error) (*algo.Trainer, error) {
-	return algo.New(t.cfg.Algo, env, algo.Options{Seed: t.cfg.Run.Seed, Workers: t.cfg.threads(), Mirror: task.ExtraMirror,
-		Progress: t.progress, Each: each})
+	o := algo.Options{Seed: t.cfg.Run.Seed, Workers: t.cfg.threads(), Mirror: task.ExtraMirror, Progress: t.progress, Each: each, TeacherState: t.teacher.state}
+	if t.teacher.policy != nil { // a nil pointer would be a policy
+		o.Teacher = t.teacher.policy
+	}
+	return algo.New(t.cfg.Algo, env, o)
 }
 
 // run trains until the end, and once more from a checkpoint where training diverged.
@@ -151,8 +167,7 @@ func (t *trial) run() error {
 	}
 }
 
-// goBack takes the newest checkpoint back after training diverged. Everything would come to pass again as it did, so it goes on at half
-// the learning rate.
+// goBack takes what the newest checkpoint knew back after training diverged. Iterations and time go on.
 func (t *trial) goBack(why error) error {
 	c, err := t.folder.Latest()
 	if err != nil {
@@ -161,19 +176,12 @@ func (t *trial) goBack(why error) error {
 	if c.Iteration == t.wentBack {
 		return fmt.Errorf("%w, for the second time since the checkpoint of iteration %d", why, c.Iteration)
 	}
-	if err := t.folder.Rewind(c.Iteration); err != nil {
-		return err
+	if err := t.trainer.Recover(sections(c)); err != nil {
+		return fmt.Errorf("%s: checkpoint of iteration %d: %w", t.folder.Dir, c.Iteration, err)
 	}
-	p, err := t.take(c)
-	if err != nil {
-		return err
-	}
-	t.nextEval, t.passes, t.curve = p.NextEval, p.Passes, p.Curve
-	t.saved, t.wentBack = c.Iteration, c.Iteration
+	t.wentBack = c.Iteration
 	t.result.Restored++
-	n := t.trainer.Nets()
-	n.SetLearningRate(n.LearningRate() / 2)
-	t.screen.line("%v: going back to the checkpoint of iteration %d, at half its learning rate", why, c.Iteration)
+	t.screen.line("%v: going on with what the checkpoint of iteration %d knew", why, c.Iteration)
 	return nil
 }
 
@@ -207,6 +215,7 @@ func (t *trial) each(r *algo.Report) error {
 	res.LearnS += r.LearnS
 	res.StepsPerS = float64(res.Samples) / res.Seconds
 	res.Skipped += r.Skipped
+	share := t.progress() // before the clock stands still
 	paused := time.Now()
 	values := values(&t.cfg, t.spec.Metrics, r, res.Seconds)
 	due := !r.Warm && (t.cfg.Eval.EverySeconds > 0 && res.Seconds >= t.nextEval ||
@@ -252,7 +261,7 @@ func (t *trial) each(r *algo.Report) error {
 			return err
 		}
 	}
-	t.screen.iteration(res, r, t.spec.Metrics, t.progress())
+	t.screen.iteration(res, r, t.spec.Metrics, share)
 	res.EvalS += time.Since(paused).Seconds()
 	t.begin = t.begin.Add(time.Since(paused))
 	if over {
@@ -264,7 +273,7 @@ func (t *trial) each(r *algo.Report) error {
 // evaluate lets the actor walk in eval_v1. pairs are what it saw there with what it did.
 func (t *trial) evaluate() (score *task.Result, pairs []contract.Pair, err error) {
 	spec := t.spec
-	w := newWitness(algo.NewActor(t.trainer.Nets(), &spec), &spec, t.ev, evalPairs)
+	w := newWitness(t.trainer.Actor(), &spec, t.cfg.Algo.Net.Group, t.ev, evalPairs)
 	score, err = mujoco.Evaluate(t.now, t.ev, "", t.cfg.threads(), &spec, w, nil)
 	return score, w.pairs, err
 }
