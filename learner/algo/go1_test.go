@@ -3,21 +3,28 @@
 package algo
 
 import (
+	"errors"
+	"slices"
 	"testing"
 
 	"github.com/openclaw-rl/openclaw/agent/rollout"
+	"github.com/openclaw-rl/openclaw/onnx/contract"
+	"github.com/openclaw-rl/openclaw/onnx/contract/contracttest"
+	"github.com/openclaw-rl/openclaw/onnx/session"
 	"github.com/openclaw-rl/openclaw/sim/mujoco"
 	"github.com/openclaw-rl/openclaw/sim/task"
 )
 
-// newGo1s are 32 simulated Go1s in the world that training uses.
-func newGo1s(t testing.TB) rollout.Env {
+// newGo1s are 32 simulated Go1s in the world that training uses, which also show more.
+func newGo1s(t testing.TB, more ...rollout.Group) rollout.Env {
 	t.Helper()
 	name, params, err := mujoco.ByPhysics("lean")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := mujoco.DefaultEnvConfig(task.WalkSpec())
+	spec := task.WalkSpec()
+	spec.Groups = append(spec.Groups, more...)
+	c := mujoco.DefaultEnvConfig(spec)
 	if c.World, err = task.WorldByName("walk"); err != nil {
 		t.Fatal(err)
 	}
@@ -81,5 +88,42 @@ func TestGo1s(t *testing.T) {
 				t.Error("taken up at iteration 3 it ends elsewhere")
 			}
 		})
+	}
+}
+
+// A policy of somebody else's, in ONNX, with other radians per unit of action and another clip,
+// that wants to see the velocity: shown what it was trained on, it drives our Go1s, in our units.
+func TestForeignPolicyDrivesGo1s(t *testing.T) {
+	file, err := contract.Load(contracttest.Policy(t, "go1_policy.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, err := session.Open(file, session.Options{Rows: 32})
+	if errors.Is(err, session.ErrNoLibrary) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer policy.Close()
+	wants := *file.Contract.Spec.Group("policy")
+	wants.Name = "go1_policy"
+	env := newGo1s(t, wants)
+	spec := env.Spec()
+	cfg := Default()
+	cfg.Warm.Rollouts, cfg.Warm.Scripted = 0, 0
+	cfg.PPO.Epochs, cfg.PPO.Mirror = 1, false
+	cfg.OPD.Teacher, cfg.OPD.File, cfg.OPD.Group, cfg.OPD.Mix = teacherFile, "go1_policy.onnx", "go1_policy", Schedule{1, 1, 0}
+	tr := newTrainer(t, cfg, env, Options{Teacher: policy})
+	falls, errs := 0, 0.0
+	train(t, tr, 12, func(r *Report) {
+		falls += r.Falls
+		if r.Iteration > 6 {
+			errs += r.Metrics[slices.Index(spec.Metrics, "vel_err")] / 6
+		}
+	})
+	t.Logf("%d falls of 32 rows in 5.8 s, velocity error %.3f m/s", falls, errs)
+	if falls > 2 || errs > 0.2 {
+		t.Errorf("%d falls, velocity error %.3f m/s", falls, errs)
 	}
 }
