@@ -30,6 +30,7 @@ type progressState struct {
 	Passes                           int
 	Best                             *task.Result
 	Curve                            []point
+	Parameters                       string // sha256 of the networks': the run's record of what two machines are compared by
 }
 
 // checkpoint is the state after an iteration.
@@ -41,7 +42,8 @@ func (t *trial) checkpoint(iteration int64) (*run.Checkpoint, error) {
 	r := &t.result
 	text, err := json.Marshal(progressState{Samples: r.Samples, Seconds: r.Seconds, EvalS: r.EvalS, CollectS: r.CollectS, LearnS: r.LearnS,
 		Skipped: r.Skipped, Restored: r.Restored, Walked: r.Walked, WalkedAt: r.WalkedAt, WalkedS: r.WalkedS,
-		NextEval: t.nextEval, Passes: t.passes, Best: r.Best, Curve: t.curve})
+		NextEval: t.nextEval, Passes: t.passes, Best: r.Best, Curve: t.curve,
+		Parameters: t.trainer.Nets().Hash()})
 	if err != nil {
 		return nil, err
 	}

@@ -54,13 +54,14 @@ type trial struct {
 	asked context.Context // ends when the run should
 	now   context.Context // ends when it must, at once
 
-	begin    time.Time // of this process's training, moved on by what is not training
-	before   float64   // s of training before this process
-	nextEval float64   // s of training or steps
-	passes   int       // of the criterion, in a row
-	curve    []point
-	saved    int64 // iteration of the newest checkpoint, 0: none
-	wentBack int64 // iteration of the checkpoint that was last taken back; -1: none
+	begin      time.Time // of this process's training, moved on by what is not training
+	before     float64   // s of training before this process
+	nextEval   float64   // s of training or steps
+	nextCurves time.Time
+	passes     int // of the criterion, in a row
+	curve      []point
+	saved      int64 // iteration of the newest checkpoint, 0: none
+	wentBack   int64 // iteration of the checkpoint that was last taken back; -1: none
 }
 
 // point is one evaluation that measured something, for the policy file's notes.
@@ -257,7 +258,7 @@ func (t *trial) each(r *algo.Report) error {
 		}
 	}
 	if due || over {
-		if err := t.folder.WriteCurves("Perf/samples", panels); err != nil {
+		if err := t.draw(over); err != nil {
 			return err
 		}
 	}
@@ -268,6 +269,20 @@ func (t *trial) each(r *algo.Report) error {
 		return rollout.ErrStop
 	}
 	return nil
+}
+
+// curvesShare is the share of the time that may go into drawing curves on the way: it takes longer the longer the run is.
+const curvesShare = 0.02
+
+// draw draws the curves, if it was not just done.
+func (t *trial) draw(always bool) error {
+	begin := time.Now()
+	if !always && begin.Before(t.nextCurves) {
+		return nil
+	}
+	err := t.folder.WriteCurves("Perf/samples", panels)
+	t.nextCurves = time.Now().Add(time.Duration(float64(time.Since(begin)) / curvesShare))
+	return err
 }
 
 // evaluate lets the actor walk in eval_v1. pairs are what it saw there with what it did.
