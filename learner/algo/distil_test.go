@@ -109,6 +109,34 @@ func TestMix(t *testing.T) {
 	}
 }
 
+// Who drives is drawn from a stream of its own: a row that no teacher has driven yet does what it
+// does in a run without one.
+func TestMixingLeavesTheNoiseAlone(t *testing.T) {
+	actions := func(cfg Config, opts Options) (all [][]float32, driven []bool) {
+		env := newCarts(cartRows, cartEpisode, 1)
+		env.seen = func(action []float32) { all = append(all, slices.Clone(action)) }
+		tr := newTrainer(t, cfg, env, opts)
+		train(t, tr, 1, nil)
+		return all, tr.buf.Teacher
+	}
+	cfg := taught(teacherFile)
+	cfg.OPD.Mix = Schedule{0.2, 0.2, 0}
+	plain, _ := actions(cartConfig(), Options{})
+	mixed, driven := actions(cfg, Options{Teacher: newSteady()})
+	same := 0
+	for row := range cartRows {
+		for step := 0; step < cfg.Steps && !driven[step*cartRows+row]; step++ {
+			if !slices.Equal(plain[step][2*row:2*row+2], mixed[step][2*row:2*row+2]) {
+				t.Fatalf("step %d, row %d: %v without a teacher, %v with one that has not driven it", step, row, plain[step], mixed[step])
+			}
+			same++
+		}
+	}
+	if same < 2*cartRows || same == cfg.Steps*cartRows {
+		t.Errorf("%d steps compared", same)
+	}
+}
+
 // Where the teacher drives alone there is no surrogate, no divergence and no reason to change
 // the learning rate, and nothing is known of what the student is worth: without weight for
 // labels nothing moves.

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -231,6 +231,18 @@ func TestRecover(t *testing.T) {
 	if tr.Nets().Hash() != hash || tr.iteration != 6 || tr.samples != 6*8*cartRows {
 		t.Errorf("iteration %d, %d samples, parameters come back: %v", tr.iteration, tr.samples, tr.Nets().Hash() == hash)
 	}
+	// It counts to three anew.
+	bad := env.steps + 2
+	env.spoil = func(step int, out *rollout.Step) {
+		if step == bad {
+			out.Reward[0] = float32(math.NaN())
+		}
+	}
+	train(t, tr, 1, func(r *Report) {
+		if r.Skipped != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
 	train(t, tr, 2, func(r *Report) {
 		if r.Skipped != 0 || r.Reward-r.Reward != 0 || r.EpisodeReward-r.EpisodeReward != 0 {
 			t.Errorf("%+v", r)
@@ -357,10 +369,10 @@ func TestMemoryIsFlat(t *testing.T) {
 	cfg.OPD.RefreshIterations = 2
 	tr := newTrainer(t, cfg, newCarts(4, cartEpisode, 1), Options{})
 	train(t, tr, 1000, nil)
-	runtime.GC()
+	debug.FreeOSMemory()
 	before := resident(t)
 	train(t, tr, 4000, nil)
-	runtime.GC()
+	debug.FreeOSMemory()
 	after := resident(t)
 	t.Logf("%.1f MB after 1000 iterations, %.1f MB after 5000", before/1e6, after/1e6)
 	if after > 1.02*before {
