@@ -318,7 +318,7 @@ func TestBadPhysics(t *testing.T) {
 	})
 }
 
-// Between the learning steps of iterations nothing is allocated, and at them next to nothing.
+// Between the learning steps of iterations nothing is allocated, and at them next to nothing: libtorch is not asked for tensors.
 func TestAllocations(t *testing.T) {
 	cfg := cartConfig()
 	cfg.OPD.Teacher, cfg.OPD.Mix.Start, cfg.OPD.Mix.End = "ema", 0.3, 0.3
@@ -356,12 +356,12 @@ func TestAllocations(t *testing.T) {
 	if steps != 0 {
 		t.Errorf("%d steps allocate %v times", (cfg.Steps-1)/2, steps)
 	}
-	if whole > 60 {
+	if whole > 2 {
 		t.Errorf("an iteration allocates %v times", whole)
 	}
 }
 
-// Memory stays flat over many iterations (cases.md row 39; here a short sample of it).
+// Memory stays flat over 10 000 iterations (cases.md row 39).
 func TestMemoryIsFlat(t *testing.T) {
 	cfg := cartConfig()
 	cfg.Steps, cfg.PPO.Epochs, cfg.PPO.Minibatches = 4, 1, 1
@@ -371,10 +371,10 @@ func TestMemoryIsFlat(t *testing.T) {
 	train(t, tr, 1000, nil)
 	debug.FreeOSMemory()
 	before := resident(t)
-	train(t, tr, 4000, nil)
+	train(t, tr, 10_000, nil)
 	debug.FreeOSMemory()
 	after := resident(t)
-	t.Logf("%.1f MB after 1000 iterations, %.1f MB after 5000", before/1e6, after/1e6)
+	t.Logf("%.1f MB after 1000 iterations, %.1f MB after 11000", before/1e6, after/1e6)
 	if after > 1.02*before {
 		t.Errorf("memory grew from %.1f to %.1f MB", before/1e6, after/1e6)
 	}
