@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 	"github.com/openclaw-rl/openclaw/learner/algo"
@@ -66,7 +65,7 @@ func openTeacher(cfg *Config, spec *rollout.Spec) (t teacher, err error) {
 	}
 	wants := *file.Contract.Group("policy")
 	for _, g := range spec.Groups {
-		if g.Layout == wants.Layout && cmp.Equal(g.Terms, wants.Terms) {
+		if g.Layout == wants.Layout && reflect.DeepEqual(g.Terms, wants.Terms) {
 			o.Group = g.Name
 			return t, nil
 		}
