@@ -93,20 +93,27 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
-// It learns: carts stay in the middle.
+// It learns: with most seeds carts soon stay in the middle. So small a task is not learnt with
+// every seed, and which ones those are hangs on the last bits.
 func TestLearnsCarts(t *testing.T) {
-	var first, last int
-	train(t, newTrainer(t, cartConfig(), newCarts(64, 60, 1), Options{}), 100, func(r *Report) {
-		if r.Iteration <= 20 {
-			first += r.Falls
+	learnt := 0
+	for seed := range uint64(8) {
+		var first, last int
+		train(t, newTrainer(t, cartConfig(), newCarts(64, 60, seed), Options{Seed: seed + 1}), 120, func(r *Report) {
+			if r.Iteration <= 40 {
+				first += r.Falls
+			}
+			if r.Iteration > 80 {
+				last += r.Falls
+			}
+		})
+		t.Logf("seed %d: %d falls in the first forty iterations, %d in the last", seed, first, last)
+		if last < first/4 {
+			learnt++
 		}
-		if r.Iteration > 80 {
-			last += r.Falls
-		}
-	})
-	t.Logf("%d falls in the first twenty iterations, %d in the last", first, last)
-	if last > first/2 {
-		t.Errorf("%d falls in the first twenty iterations, %d in the last", first, last)
+	}
+	if learnt < 5 {
+		t.Errorf("learnt with %d seeds of 8", learnt)
 	}
 }
 
