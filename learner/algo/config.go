@@ -3,7 +3,6 @@ package algo
 import (
 	"errors"
 	"fmt"
-	"math"
 )
 
 // Config is how to learn. Defaults are those of Default; a step is one policy period of
@@ -128,31 +127,4 @@ func checkWidths(name string, widths []int) error {
 		}
 	}
 	return nil
-}
-
-// klTarget is the divergence to steer to when share of a run of known length is over.
-func (p *PPO) klTarget(share float64) float64 {
-	if p.KLTarget == p.KLEnd {
-		return p.KLTarget
-	}
-	return p.KLTarget * math.Pow(p.KLEnd/p.KLTarget, share)
-}
-
-// entropy is the weight of the entropy then.
-func (p *PPO) entropy(share float64) float32 {
-	return p.EntropyWeight + float32(share)*(p.EntropyEnd-p.EntropyWeight)
-}
-
-// steer is the learning rate after a minibatch that diverged by kl: smaller by half again
-// beyond twice the target, larger below half of it.
-func (p *PPO) steer(rate, kl, target float64) float64 {
-	switch {
-	case target == 0:
-		return rate
-	case kl > 2*target:
-		rate /= 1.5
-	case kl < target/2:
-		rate *= 1.5
-	}
-	return min(max(rate, p.MinRate), p.MaxRate)
 }

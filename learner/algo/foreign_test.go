@@ -9,6 +9,25 @@ import (
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 )
 
+// cartsSpec is the contract of carts_test.go's Env.
+func cartsSpec() rollout.Spec {
+	term := func(name string, size int) rollout.Term {
+		return rollout.Term{Name: name, Size: size, Scale: 1, History: 1, Sensed: true}
+	}
+	own := []rollout.Term{term("x", 1), term("v", 1), term("actions", 2)}
+	return rollout.Spec{
+		Robot: "carts", Joints: []string{"push", "nudge"}, Home: []float32{0, 0},
+		Action: rollout.Action{Scale: []float32{0.1, 0.1}}, Kp: []float32{1, 1}, Kd: []float32{1, 1},
+		PolicyPeriodNs: 20e6, ControlPeriodNs: 2e6,
+		Groups: []rollout.Group{
+			{Name: "policy", Layout: rollout.ByTerm, Terms: own},
+			{Name: "critic", Layout: rollout.ByTerm, Terms: append(own[:len(own):len(own)], term("strength", 1))},
+			{Name: "late", Layout: rollout.ByTerm, Terms: own},
+		},
+		Metrics: []string{"x", "physics_bad"}, Deterministic: true, AutoReset: true,
+	}
+}
+
 // echo is a policy with a contract that answers with what it sees of the term "actions" plus 1.
 type echo struct {
 	spec rollout.Spec

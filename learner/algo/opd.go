@@ -101,14 +101,3 @@ func (o *OPD) validate() error {
 	}
 	return nil
 }
-
-// group is the observation group that a teacher of a file or checkpoint reads.
-func (o *OPD) group() string {
-	switch {
-	case o.Group != "":
-		return o.Group
-	case o.Teacher == teacherPrivileged:
-		return "critic"
-	}
-	return "policy"
-}
