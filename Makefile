@@ -24,8 +24,8 @@ COMMIT = $(shell git describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/
 LDFLAGS = -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) \
 	-extldflags=-Wl,-rpath,$$ORIGIN/../.deps/linux-$(shell go env GOARCH)/lib
 PROGRAMS := ./agent/cmd/clawagent ./sim/cmd/clawsim ./onnx/cmd/clawpolicy
-# What the race detector watches: all that runs threads. The physics is one C call a step and would only be slower.
-RACE := ./agent/... ./onnx/... ./sim/virtual/...
+# What the race detector watches: all that runs threads. Of sim/mujoco the tests that have several: the rest is C and would only be slower.
+RACE := ./agent/... ./onnx/... ./sim/virtual/... ./sim/cmd/clawsim
 STATICCHECK := go tool -modfile=.ci/tools.mod staticcheck
 
 .PHONY: help deps deps-torch build-torch test-torch build demo test race fuzz bench bench-peers soak lint web clean test-deps
@@ -63,6 +63,7 @@ test: build ## run every test
 
 race: deps ## run the tests of what has threads under the race detector
 	go test -race -timeout 30m $(RACE)
+	go test -race -timeout 30m ./sim/mujoco -run 'Conformance|Rows|Batch'
 
 fuzz: deps ## run every fuzz test for FUZZTIME, one after the other [FUZZTIME=60s]
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort | while IFS=: read -r file func; do \

@@ -35,7 +35,7 @@ type Term struct {
 
 // Terms are the observation terms of a Go1 that only its own computer has to
 // know; the names are mjlab's and Isaac Lab's. Simulators add privileged terms
-// by Extend.
+// by Extra.
 var Terms = []Term{
 	{Name: "base_lin_vel", Size: 3, Unit: "m/s", Doc: "velocity of the IMU, body frame", Sensed: false, Mirror: polar,
 		fill: func(_ *Observer, r *Reading, out []float32) { copy(out, r.LinVel[:]) }},
@@ -223,6 +223,11 @@ func (o *Observer) RestoreState(row int, b []byte) (rest []byte, err error) {
 	filled := binary.LittleEndian.Uint32(b)
 	if filled > uint32(o.maxLen) {
 		return b, fmt.Errorf("go1: group %s: history of %d frames, want at most %d", o.group.Name, filled, o.maxLen)
+	}
+	for i := range h {
+		if x := math.Float32frombits(binary.LittleEndian.Uint32(b[4+4*i:])); x-x != 0 {
+			return b, fmt.Errorf("go1: group %s: number %d of history is %v", o.group.Name, i, x)
+		}
 	}
 	o.filled[row] = int32(filled)
 	for i := range h {

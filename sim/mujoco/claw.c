@@ -197,8 +197,8 @@ static int load(void *p) {
 }
 
 // claw_load compiles an MJCF text, simulated as physics says (NULL: as the text says), and finds the
-// Go1 in it; NULL with a text on failure. A process
-// loads one model at a time (the Go side holds a lock) because the handler is set here.
+// Go1 in it; NULL with a text on failure. A process loads one model at a time (the Go side holds a
+// lock) because the handler is set here.
 claw_model *claw_load(const char *xml, const claw_physics *physics, char *text) {
   mju_setLogHandler(on_log);
   claw_model *cm = calloc(1, sizeof *cm);
@@ -418,8 +418,8 @@ int claw_reset(claw_sim *s, const double pos[3], const double quat[4], const dou
 
 //------------------------------- motors -----------------------------------------------------------
 
-// motor_torque is what motor i makes at its joint, q rad, dq rad/s: the servo law about target, the strength of this motor, and
-// what current and supply voltage leave of it.
+// motor_torque is what motor i makes at its joint, q rad, dq rad/s: the servo law about target, the
+// strength of this motor, and what current and supply voltage leave of it.
 static double motor_torque(const claw_cmd *c, const claw_params *p, int i, double target, double q, double dq) {
   double tau;
   switch (c->mode[i]) {

@@ -60,18 +60,35 @@ type Env struct {
 // envRow is what a row has beside its physics.
 type envRow struct {
 	command task.Commander
-	steered bool      // somebody else commands
+	steer   steer
 	fault   *task.Row // nil: none
 	start   task.Rand
 	vary    task.Rand
 	noise   task.Rand
 	episode task.Episode
 	clock   go1.ClockState
-	sent    [go1.Joints]float32    // action the motors got, policy order
-	targets [3][go1.Joints]float64 // rad, newest first, that have been sent
+	sent    [go1.Joints]float32 // action on its way to the motors, or there, policy order
+	force   [go1.Joints]float64 // rad, target in force at the end of the last step
+	late    [go1.Joints]float64 // rad, target that is still on its way then
+	arrives int                 // physics steps from there until late arrives; 0: none is on its way
 	steps   int
 	moment  task.Moment // its Action and Last are kept from step to step
 	seen    go1.Reading
+}
+
+// steer is a command that somebody gives in place of the world's.
+type steer struct {
+	on      bool
+	command [3]float32
+	age     float64 // s
+}
+
+// now is the command in force.
+func (r *envRow) now() *[3]float32 {
+	if r.steer.on {
+		return &r.steer.command
+	}
+	return &r.command.Now
 }
 
 // NewEnv opens rows robots. Every group of the contract is offered; a term that
@@ -143,8 +160,18 @@ func (e *Env) build(cfg *EnvConfig) (err error) {
 			e.world.Vary.Latency[1]+e.world.Vary.LatencyJitter, most)
 	}
 	e.params.TorqueSpeedLine = e.world.Vary.TorqueSpeedLine
-	if err := e.params.check(); err != nil {
-		return fmt.Errorf("mujoco: env: %w", err)
+	v := &e.world.Vary
+	for _, mass := range append(v.TrunkMass[:], 0) { // what an episode may draw, and what is there before the first
+		for _, com := range []float64{-v.TrunkCoM, v.TrunkCoM} {
+			p := e.params
+			p.Friction, p.TrunkMass = v.Friction[0], p.TrunkMass+mass
+			for k := range p.TrunkCoM {
+				p.TrunkCoM[k] += com
+			}
+			if err := p.check(); err != nil {
+				return fmt.Errorf("mujoco: env: with what the world varies: %w", err)
+			}
+		}
 	}
 	e.job = job{cmds: e.cmds, substeps: e.substeps, before: e.before, after: e.after}
 	e.batch, err = NewBatch(e.model, cfg.Rows, cfg.Threads)
@@ -226,7 +253,11 @@ func (e *Env) Step(ctx context.Context, action []float32, out *rollout.Step) err
 		return err
 	}
 	e.action, e.out = action, out
-	return e.batch.run(e.job)
+	if err := e.batch.run(e.job); err != nil {
+		e.ready = false // rows may be half way into their next episode
+		return err
+	}
+	return nil
 }
 
 // before turns a row's action into its motor command.
@@ -246,28 +277,46 @@ func (e *Env) before(_ *Sim, row int) error {
 			e.actions.Action(&target, sent[:])
 		}
 	}
+	var asked [go1.Joints]float64
+	for k, q := range target {
+		// An action may be as large as a float32; further out no torque changes.
+		const far = 1e3
+		asked[k] = min(max(float64(q), -far), far)
+	}
 	v := &e.world.Vary
-	late := int(math.Round(v.Delay(&r.vary, &r.episode) / e.model.timestep))
-	r.targets[2], r.targets[1] = r.targets[1], r.targets[0]
-	if !v.Lost(&r.vary) {
+	late := min(int(math.Round(v.Delay(&r.vary, &r.episode)/e.model.timestep)), 2*e.substeps)
+	lost := v.Lost(&r.vary)
+	if !lost {
 		r.sent = sent
-		for k, q := range target {
-			// An action may be as large as a float32; further out no torque changes.
-			const far = 1e3
-			r.targets[0][k] = min(max(float64(q), -far), far)
+	}
+	e.deliver(row, &asked, late, lost)
+	return nil
+}
+
+// deliver lets a target arrive late physics steps from now, unless it is lost, and writes the motor
+// command of this step. Motors follow the newest target that has arrived: one that is overtaken on
+// its way counts no more, and of two that arrive within one step only the newer does.
+func (e *Env) deliver(row int, asked *[go1.Joints]float64, late int, lost bool) {
+	r, c := &e.rows[row], &e.cmds[row]
+	c.QBefore, c.Late = r.force, 0
+	switch {
+	case !lost && late <= e.substeps:
+		c.Late, r.force = int32(late), *asked
+		r.arrives = 0
+	default:
+		if r.arrives > 0 {
+			c.Late, r.force = int32(r.arrives), r.late
+			r.arrives = 0
+		}
+		if !lost {
+			r.late, r.arrives = *asked, late-e.substeps
 		}
 	}
-	newest := 0
-	if late > e.substeps { // this step's target arrives only in the next
-		newest, late = 1, min(late-e.substeps, e.substeps)
-	}
-	c := &e.cmds[row]
-	c.Late = int32(late)
+	c.Q = r.force
 	for k, zero := range r.episode.JointZero { // the servo sees its angle plus zero
-		c.Q[k] = r.targets[newest][k] - float64(zero)
-		c.QBefore[k] = r.targets[newest+1][k] - float64(zero)
+		c.Q[k] -= float64(zero)
+		c.QBefore[k] -= float64(zero)
 	}
-	return nil
 }
 
 // after judges what a Step did to a row, shows it, and begins the row's next episode
@@ -292,15 +341,14 @@ func (e *Env) after(s *Sim, row int) error {
 	copy(out.Executed[row*go1.Joints:(row+1)*go1.Joints], r.sent[:])
 	out.Terminated[row] = fell
 	out.TimedOut[row] = !fell && e.episodeSteps > 0 && r.steps >= e.episodeSteps
-	if !r.steered {
-		r.command.Advance(e.period)
+	r.command.Advance(e.period)
+	r.steer.age += e.period
+	if kick, due := e.world.Pushes.Advance(&r.vary, &r.episode, e.period); due && !bad {
+		if err := e.push(s, row, [3]float64{kick[0], kick[1], 0}); err != nil {
+			return err
+		}
 	}
 	if !out.Ended(row) {
-		if kick, due := e.world.Pushes.Advance(&r.vary, &r.episode, e.period); due {
-			if err := e.push(s, row, [3]float64{kick[0], kick[1], 0}); err != nil {
-				return err
-			}
-		}
 		e.observe(row, out.Obs)
 		return nil
 	}
@@ -329,9 +377,8 @@ func (e *Env) begin(s *Sim, row int) error {
 	if err := e.batch.place(s, row, &pose, &v); err != nil {
 		return err
 	}
-	if !r.steered {
-		r.command.Reset()
-	}
+	r.command.Reset()
+	r.steer.age = 0
 	if r.fault != nil {
 		r.fault.Reset()
 	}
@@ -339,10 +386,10 @@ func (e *Env) begin(s *Sim, row int) error {
 	m := &r.moment
 	m.Action, m.Last, m.Last2 = [go1.Joints]float32{}, [go1.Joints]float32{}, [go1.Joints]float32{}
 	r.sent, r.steps = [go1.Joints]float32{}, 0
+	r.arrives = 0
 	for k, h := range e.actions.Home {
-		r.targets[0][k] = float64(h)
+		r.force[k] = float64(h)
 	}
-	r.targets[1], r.targets[2] = r.targets[0], r.targets[0]
 	for _, o := range e.observers {
 		o.Reset(row)
 	}
@@ -382,7 +429,7 @@ func (e *Env) look(row int) {
 		v := &s.FootVel[leg]
 		m.FootHeight[leg], m.FootVel2[leg] = s.FootPos[leg][2]-go1.FootRadius, v[0]*v[0]+v[1]*v[1]
 	}
-	m.Command = r.command.Now
+	m.Command = *r.now()
 	clock := r.clock
 	clock.Advance(&m.Command, float32(e.period))
 	m.Phase, m.ClockOn = clock.Phase, clock.On
@@ -391,7 +438,7 @@ func (e *Env) look(row int) {
 // observe takes one frame of a row into every group of obs.
 func (e *Env) observe(row int, obs [][]float32) {
 	r, s := &e.rows[row], &e.batch.out[row]
-	r.clock.Advance(&r.command.Now, float32(e.period))
+	r.clock.Advance(r.now(), float32(e.period))
 	seen := &r.seen
 	for i := range 3 {
 		seen.Gyro[i], seen.Gravity[i], seen.LinVel[i] = float32(s.AngVelBody[i]), float32(s.Gravity[i]), float32(s.LinVelIMU[i])
@@ -399,7 +446,7 @@ func (e *Env) observe(row int, obs [][]float32) {
 	for i := range go1.Joints {
 		seen.Q[i], seen.Dq[i] = float32(s.Q[i]), float32(s.Dq[i])
 	}
-	seen.Command, seen.LastAction, seen.Phase, seen.ClockOn = r.command.Now, r.moment.Action, r.clock.Phase, r.clock.On
+	seen.Command, seen.LastAction, seen.Phase, seen.ClockOn = *r.now(), r.moment.Action, r.clock.Phase, r.clock.On
 	show := func(noisy bool) {
 		for g, o := range e.observers {
 			if e.noisy[g] == noisy {

@@ -30,9 +30,32 @@ type savedRow struct {
 	Phase                float32
 	ClockOn              bool
 	Steps                int64
+	Arrives              int32
 	Sent                 [go1.Joints]float32
-	Targets              [3][go1.Joints]float64
+	Force, Late          [go1.Joints]float64
 	Action, Last1, Last2 [go1.Joints]float32
+}
+
+// check refuses numbers that no Env saves.
+func (s *savedRow) check(substeps int) error {
+	switch {
+	case !(s.Phase >= 0 && s.Phase < 1):
+		return fmt.Errorf("its gait clock is at %v", s.Phase)
+	case s.Steps < 0:
+		return fmt.Errorf("its episode is %d steps old", s.Steps)
+	case s.Arrives < 0 || int(s.Arrives) > substeps:
+		return fmt.Errorf("its target arrives in %d physics steps", s.Arrives)
+	case !finiteAll(s.Force[:]...) || !finiteAll(s.Late[:]...):
+		return errors.New("its target is not finite")
+	}
+	for _, v := range [][go1.Joints]float32{s.Sent, s.Action, s.Last1, s.Last2} {
+		for _, x := range v {
+			if x-x != 0 {
+				return errors.New("its action is not finite")
+			}
+		}
+	}
+	return nil
 }
 
 // print is the sha256 of everything that decides how a state goes on: contract, world, parameters,
@@ -68,7 +91,7 @@ func (e *Env) AppendState(b []byte) ([]byte, error) {
 		r := &e.rows[row]
 		m := &r.moment
 		if b, err = binary.Append(b, binary.LittleEndian, &savedRow{Phase: r.clock.Phase, ClockOn: r.clock.On,
-			Steps: int64(r.steps), Sent: r.sent, Targets: r.targets, Action: m.Action, Last1: m.Last, Last2: m.Last2}); err != nil {
+			Steps: int64(r.steps), Arrives: int32(r.arrives), Sent: r.sent, Force: r.force, Late: r.late, Action: m.Action, Last1: m.Last, Last2: m.Last2}); err != nil {
 			return b[:begin], fmt.Errorf("mujoco: env: state: %w", err)
 		}
 		b = r.episode.AppendState(b)
@@ -87,7 +110,7 @@ func (e *Env) AppendState(b []byte) ([]byte, error) {
 }
 
 // RestoreState takes over what AppendState gave and fills out as the Step or Reset before it did, but
-// for what ended and what it earned. A state that is damaged or of another configuration is refused
+// for what ended and what it earned, and errors are against the command that is in force now. A state that is damaged or of another configuration is refused
 // and changes nothing; should one with a good checksum be malformed all the same, the Env needs a Reset.
 func (e *Env) RestoreState(b []byte, out *rollout.Step) error {
 	if e.closed {
@@ -155,6 +178,9 @@ func (e *Env) restoreRow(row int, b []byte) (rest []byte, err error) {
 	}
 	for i := range state {
 		state[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+		if !finite(state[i]) {
+			return b, fmt.Errorf("its physics' number %d is %v", i, state[i])
+		}
 	}
 	b = b[8*len(state):]
 	n, err := binary.Decode(b, binary.LittleEndian, &saved)
@@ -162,9 +188,12 @@ func (e *Env) restoreRow(row int, b []byte) (rest []byte, err error) {
 		return b, err
 	}
 	b = b[n:]
+	if err := saved.check(e.substeps); err != nil {
+		return b, err
+	}
 	m := &r.moment
 	r.clock.Phase, r.clock.On, r.steps = saved.Phase, saved.ClockOn, int(saved.Steps)
-	r.sent, r.targets, r.steered = saved.Sent, saved.Targets, false
+	r.sent, r.force, r.late, r.arrives, r.steer = saved.Sent, saved.Force, saved.Late, int(saved.Arrives), steer{}
 	m.Action, m.Last, m.Last2 = saved.Action, saved.Last1, saved.Last2
 	restorers := []interface {
 		RestoreState([]byte) ([]byte, error)

@@ -210,6 +210,11 @@ func FuzzRestoreState(f *testing.F) {
 	nan := bytes.Clone(good[head : len(good)-4])
 	binary.LittleEndian.PutUint64(nan[8:], math.Float64bits(math.NaN()))
 	f.Add(nan)
+	for at := 8 * e.model.StateSize(); at+4 <= len(nan); at += 4 { // any other number that is none
+		b := bytes.Clone(good[head : len(good)-4])
+		binary.LittleEndian.PutUint32(b[at:], math.Float32bits(float32(math.NaN())))
+		f.Add(b)
+	}
 	action := make([]float32, go1.Joints)
 	f.Fuzz(func(t *testing.T, rows []byte) {
 		b := append(bytes.Clone(good[:head]), rows...)

@@ -309,15 +309,17 @@ func TestHugeActionsStayFinite(t *testing.T) {
 	out := rollout.NewStep(e.Spec())
 	must(t, e.Reset(ctx, nil, out))
 	action := make([]float32, go1.Joints)
-	for i := range action {
-		action[i] = math.MaxFloat32 * float32(1-2*(i%2))
-	}
-	for range 20 {
+	for step := range 20 {
+		for i := range action {
+			action[i] = math.MaxFloat32 * float32(1-2*((i+step)%2))
+		}
 		must(t, e.Step(ctx, action, out))
-	}
-	for i, x := range out.Obs[0][:33] {
-		if x-x != 0 {
-			t.Fatalf("obs[%d] is %v", i, x)
+		for what, v := range map[string][]float32{"obs": out.Obs[0], "metrics": out.Metrics, "reward": out.Reward} {
+			for i, x := range v {
+				if x-x != 0 {
+					t.Fatalf("step %d: %s[%d] is %v", step, what, i, x)
+				}
+			}
 		}
 	}
 }

@@ -13,10 +13,15 @@ import (
 func (e *Env) State(row int) *State { return &e.batch.out[row] }
 
 // Command is what a row is told to do: vx, vy (m/s), wz (rad/s).
-func (e *Env) Command(row int) [3]float32 { return e.rows[row].command.Now }
+func (e *Env) Command(row int) [3]float32 { return *e.rows[row].now() }
 
-// CommandAge is the time, s, that a row has had its command.
-func (e *Env) CommandAge(row int) float64 { return e.rows[row].command.Age }
+// CommandAge is the time, s, that a row has had its command; a new episode begins it anew.
+func (e *Env) CommandAge(row int) float64 {
+	if r := &e.rows[row]; r.steer.on {
+		return r.steer.age
+	}
+	return e.rows[row].command.Age
+}
 
 // Clock is a row's gait clock: its phase in cycles, and whether it runs.
 func (e *Env) Clock(row int) (phase float32, on bool) {
@@ -26,18 +31,15 @@ func (e *Env) Clock(row int) (phase float32, on bool) {
 // Episode is what varies in a row's present episode. It belongs to the Env.
 func (e *Env) Episode(row int) *task.Episode { return &e.rows[row].episode }
 
-// Steer gives a row a command that stays until the next Steer; nil gives the row back
-// to the world's commands. The next observation shows it.
+// Steer gives a row a command that stays until the next Steer, whatever becomes of its
+// episode; nil gives the row back to the world's commands, which have gone on meanwhile. The
+// next observation shows it.
 func (e *Env) Steer(row int, command *[3]float32) error {
 	if row < 0 || row >= len(e.rows) {
 		return fmt.Errorf("mujoco: env: steer row %d of %d", row, len(e.rows))
 	}
-	r := &e.rows[row]
 	if command == nil {
-		if r.steered {
-			r.steered = false
-			r.command.Reset()
-		}
+		e.rows[row].steer = steer{}
 		return nil
 	}
 	for i, x := range command {
@@ -45,9 +47,12 @@ func (e *Env) Steer(row int, command *[3]float32) error {
 			return fmt.Errorf("mujoco: env: steer row %d: %s is %v", row, [3]string{"vx", "vy", "wz"}[i], x)
 		}
 	}
-	r.steered, r.command.Now = true, *command
+	e.rows[row].steer = steer{on: true, command: *command}
 	return nil
 }
+
+// maxPush bounds Push, m/s: beyond it a row is not a robot any more.
+const maxPush = 100
 
 // Push changes a row's velocity at once, by dv m/s in the world's frame.
 func (e *Env) Push(row int, dv [3]float64) error {
@@ -57,8 +62,10 @@ func (e *Env) Push(row int, dv [3]float64) error {
 	if row < 0 || row >= len(e.rows) {
 		return fmt.Errorf("mujoco: env: push of row %d of %d", row, len(e.rows))
 	}
-	if !finiteAll(dv[:]...) {
-		return fmt.Errorf("mujoco: env: push of row %d by %v m/s is not finite", row, dv)
+	for _, x := range dv {
+		if !(x >= -maxPush && x <= maxPush) {
+			return fmt.Errorf("mujoco: env: push of row %d by %v m/s, want -%d..%d each", row, dv, maxPush, maxPush)
+		}
 	}
 	return e.push(e.batch.threads[0].sim, row, dv)
 }

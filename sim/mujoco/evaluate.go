@@ -35,6 +35,9 @@ func Evaluate(ctx context.Context, ev *task.Evaluation, physics string, threads 
 	defer e.Close()
 	score := task.NewScore(ev.Rows, ev.SettleSeconds)
 	steps := int(math.Round(ev.Seconds / e.period))
+	if steps < 1 {
+		return nil, fmt.Errorf("mujoco: evaluation %s: %v s is shorter than a policy period of %v s", ev.Name, ev.Seconds, e.period)
+	}
 	ages := make([]float64, ev.Rows) // of the commands when the step began
 	step, k := 0, len(e.spec.Metrics)
 	err = rollout.Run(ctx, []rollout.Env{e}, policy, rollout.SinkFunc(

@@ -52,6 +52,9 @@ func TestEvalV1Calibration(t *testing.T) {
 	r = evaluate(t, "", task.WalkSpec(), stands{})
 	near("standing's velocity error", r.VelErr, 0.59, 0.03)
 	near("standing's yaw rate error", r.YawErr, 0.53, 0.03)
+	// With kp 35 the legs sag by 2.5 cm, and a quarter of the robots that start or are pushed backwards sit down until a knee
+	// is below 0.02 m, in the full model too (24 %). Whoever measured the figures above saw none fall.
+	near("share of standing rows that fall", r.FallRate, 0.29, 0.08)
 	blind := &alters{Policy: p, obs: scale(0, 0, 3)}
 	if r = evaluate(t, "", &spec, blind); r.FallRate <= 0.9 {
 		t.Errorf("without velocity it falls in %.1f %% of rows, want more than 90", 100*r.FallRate)

@@ -28,8 +28,9 @@ func (v *Vary) latencySteps() (first, last float64) {
 	return math.Ceil(v.Latency[0]/v.LatencyStep - room), math.Floor(v.Latency[1]/v.LatencyStep + room)
 }
 
-// Draw fills e for a new episode. The count of draws is always the same: widening
-// one range leaves the other numbers as they were.
+// Draw fills e for a new episode. The count of its draws is always the same: widening
+// one range leaves the other numbers of this episode as they were (jitter, losses and
+// pushes draw from the same numbers, where there are any).
 func (v *Vary) Draw(r *Rand, e *Episode) {
 	e.Friction = r.Uniform(v.Friction[0], v.Friction[1])
 	e.TrunkMass = r.Uniform(v.TrunkMass[0], v.TrunkMass[1])

@@ -109,10 +109,10 @@ func Measure(m *Moment, out []float32) {
 	out[Power] = float32(m.Power)
 	var sum float64
 	for i, s := range m.ActionScale {
-		d := float64(m.Action[i]-m.Last[i]) * float64(s)
+		d := (float64(m.Action[i]) - float64(m.Last[i])) * float64(s)
 		sum += d * d
 	}
-	out[ActionRate] = float32(math.Sqrt(sum / go1.Joints))
+	out[ActionRate] = float32(min(math.Sqrt(sum/go1.Joints), math.MaxFloat32))
 	out[Contacts] = 0
 	for _, c := range m.Contact {
 		if c {

@@ -74,6 +74,10 @@ func (w *Reward) Check() error {
 	return nil
 }
 
+// mostReward bounds what a term adds in a step: an action may be as large as a float32, and its square
+// is not to become an infinity that learning would drown in.
+const mostReward = 1e6
+
 // Score is the reward of a step of dt seconds at whose end m holds. It writes what
 // each term adds to it into terms, in the order of RewardTerms.
 func (w *Reward) Score(m *Moment, fell bool, dt float64, terms []float32) float32 {
@@ -88,7 +92,7 @@ func (w *Reward) Score(m *Moment, fell bool, dt float64, terms []float32) float3
 				by = 1
 			}
 		}
-		x := weight * values[i] * by
+		x := min(max(weight*values[i]*by, -mostReward), mostReward)
 		terms[i] = float32(x)
 		sum += x
 	}
@@ -106,7 +110,7 @@ func (m *Moment) values() (v [rewardTerms]float64) {
 	v[4] = sq(m.Gravity[0]) + sq(m.Gravity[1])
 	v[5] = m.Tau2
 	for i, a := range m.Action {
-		step, before := float64(a-m.Last[i]), float64(m.Last[i]-m.Last2[i])
+		step, before := float64(a)-float64(m.Last[i]), float64(m.Last[i])-float64(m.Last2[i])
 		v[6] += sq(step)
 		v[7] += sq(step - before)
 		d := sq(m.Q[i] - m.Home[i])
