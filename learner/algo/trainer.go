@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"time"
 
@@ -212,6 +213,9 @@ func (t *Trainer) Run(ctx context.Context) error {
 		clear(t.length)
 		clear(t.earned)
 	}
+	// libtorch and MKL keep memory for every thread that calls them.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	t.begin()
 	t.collected = time.Now()
 	return rollout.Run(ctx, []rollout.Env{env}, t, t)
