@@ -87,8 +87,8 @@ func (s *stage) frame(flags int) []byte {
 	return b
 }
 
-// show takes one Step, shows it, and returns when the next one may begin: when its time has come and somebody looks who did not
-// pause; after the last one at once. An ended ctx is returned as its error.
+// show takes one Step, shows it, does what people asked for, and returns when the next one may begin: when its time has come and
+// somebody looks who did not pause; after the last one at once. An ended ctx is returned as its error.
 func (s *stage) show(ctx context.Context, after *rollout.Step, last bool) error {
 	s.take(after)
 	s.single = false
@@ -99,6 +99,7 @@ func (s *stage) show(ctx context.Context, after *rollout.Step, last bool) error 
 	wake := time.NewTimer(time.Hour)
 	defer wake.Stop()
 	for {
+		s.heed() // first: a step that is late already waits for nothing else
 		held := s.hub.watching() == 0 || (s.paused && !s.single)
 		if held {
 			s.due = time.Time{}
@@ -114,14 +115,31 @@ func (s *stage) show(ctx context.Context, after *rollout.Step, last bool) error 
 		case <-ctx.Done():
 			return ctx.Err()
 		case r := <-s.hub.requests:
-			if err := s.follow(r); err != nil {
-				s.hub.refuse(r.from, err)
-			}
+			s.do(r)
 			s.hub.publish(s.frame(0))
 		case <-s.hub.changed:
 			s.hub.publish(s.frame(0))
 		case <-wake.C:
 		}
+	}
+}
+
+// heed does what was asked for until now, without waiting for more.
+func (s *stage) heed() {
+	waiting := len(s.hub.requests) // nobody else takes them; those that come meanwhile are for the next time
+	if waiting == 0 {
+		return
+	}
+	for range waiting {
+		s.do(<-s.hub.requests)
+	}
+	s.hub.publish(s.frame(0))
+}
+
+// do follows a request or tells its page why not.
+func (s *stage) do(r *request) {
+	if err := s.follow(r); err != nil {
+		s.hub.refuse(r.from, err)
 	}
 }
 

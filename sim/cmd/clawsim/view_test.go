@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -188,50 +189,66 @@ func TestStageRests(t *testing.T) {
 	}
 }
 
+// patience is how long something that comes by itself is waited for: only a test that fails takes as long.
+const patience = 5 * time.Minute
+
+// eventually waits for what other goroutines do.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// joined is a page of h that is not behind a network.
+func joined(t *testing.T, h *hub) *viewer {
+	t.Helper()
+	v := &viewer{frames: make(chan []byte, frameQueue), notes: make(chan []byte, 1)}
+	if !h.join(v) {
+		t.Fatal("not let in")
+	}
+	return v
+}
+
 // Time stands still until somebody looks, and while they pause.
 func TestStageHolds(t *testing.T) {
 	st, _, step := testStage(t, 1)
 	st.period = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	stepped := make(chan error, 100)
+	var steps atomic.Int64
+	ended := make(chan error, 1)
 	go func() {
-		for {
-			err := st.show(ctx, step, false)
-			stepped <- err
-			if err != nil {
-				return
-			}
+		err := st.show(ctx, step, false)
+		for ; err == nil; err = st.show(ctx, step, false) {
+			steps.Add(1)
 		}
+		ended <- err
 	}()
-	quiet := func(why string) {
+	quiet := func(why string, want int64) {
 		t.Helper()
-		select {
-		case <-stepped:
-			t.Fatalf("a step %s", why)
-		case <-time.After(50 * time.Millisecond):
+		time.Sleep(50 * time.Millisecond)
+		if n := steps.Load(); n != want {
+			t.Fatalf("%d steps %s, want %d", n, why, want)
 		}
 	}
-	quiet("before anybody looks")
-	v := &viewer{frames: make(chan []byte, frameQueue), notes: make(chan []byte, 1)}
-	if !st.hub.join(v) {
-		t.Fatal("not let in")
-	}
-	<-stepped
+	quiet("before anybody looks", 0)
+	v := joined(t, st.hub)
+	eventually(t, "steps while somebody looks", func() bool { return steps.Load() > 3 })
 	st.hub.requests <- &request{Do: "pause"}
 	for paused := false; !paused; { // steps that were under way
 		b := <-v.frames
 		paused = b[1]&flagPaused != 0
 	}
-	for len(stepped) > 0 {
-		<-stepped
-	}
-	quiet("while paused")
+	before := steps.Load()
+	quiet("while paused", before)
 	st.hub.requests <- &request{Do: "step"}
-	<-stepped
-	quiet("after a single one")
+	eventually(t, "a single step", func() bool { return steps.Load() > before })
+	quiet("after a single one", before+1)
 	cancel()
-	if err := <-stepped; !errors.Is(err, context.Canceled) {
+	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("ended by %v", err)
 	}
 	if err := st.show(t.Context(), step, true); err != nil { // paused, but there is no next step to wait for
@@ -239,11 +256,48 @@ func TestStageHolds(t *testing.T) {
 	}
 }
 
+// A simulation that is slower than real time is late at every step; people are heard between steps all the same.
+func TestStageHeedsWhenLate(t *testing.T) {
+	st, env, step := testStage(t, 1)
+	st.period = time.Hour
+	v := joined(t, st.hub)
+	st.due = time.Now().Add(-2 * st.period)
+	if err := st.show(t.Context(), step, false); err != nil { // does not wait
+		t.Fatal(err)
+	}
+	st.hub.requests <- &request{Do: "push", Row: new(0), Kick: &[2]float64{0.5, 0}}
+	st.hub.requests <- &request{Do: "command", Row: new(0), Command: &[3]float32{0.8, 0, 0}}
+	st.hub.requests <- &request{Do: "drawn", Step: new(uint32(1)), from: v}
+	if err := st.show(t.Context(), step, false); err != nil {
+		t.Fatal(err)
+	}
+	if env.pushed[0][0] != 0.5 || env.command[0][0] != 0.8 || len(v.notes) != 1 {
+		t.Errorf("pushed by %v, told to do %v, %d requests refused", env.pushed[0], env.command[0], len(v.notes))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	st.due = time.Now().Add(-2 * st.period)
+	st.hub.requests <- &request{Do: "pause"}
+	ended := make(chan error, 1)
+	go func() { ended <- st.show(ctx, step, false) }()
+	for paused := false; !paused; {
+		select {
+		case b := <-v.frames:
+			paused = b[1]&flagPaused != 0
+		case err := <-ended:
+			t.Fatalf("the next step begins (%v) in spite of a pause", err)
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("paused, and ended by %v", err)
+	}
+}
+
 // A slow page misses the oldest frames and holds nobody up.
 func TestHubDropsTheOldest(t *testing.T) {
 	h := testHub(t, 1)
-	v := &viewer{frames: make(chan []byte, frameQueue), notes: make(chan []byte, 1)}
-	h.join(v)
+	v := joined(t, h)
 	for i := range byte(10) {
 		h.publish([]byte{i})
 	}
@@ -346,7 +400,7 @@ func FuzzDecodeChunk(f *testing.F) {
 // A page that talks nonsense is told why, counted, and in the end shut out; the others go on.
 func TestServerRefusesNonsense(t *testing.T) {
 	url, h := serveStanding(t, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	dial := func() *websocket.Conn {
 		t.Helper()
@@ -416,12 +470,10 @@ func TestServerRefusesNonsense(t *testing.T) {
 		}
 		followed = len(b) > frameHead+4*rowWords && math.Float32frombits(binary.LittleEndian.Uint32(b[frameHead+4*26:])) == 0.5
 	}
-	for h.watching() < maxViewers {
-		before := h.watching()
+	eventually(t, "those shut out are gone", func() bool { return h.watching() == 1 })
+	for n := 2; n <= maxViewers; n++ {
 		dial()
-		for h.watching() == before {
-			time.Sleep(time.Millisecond)
-		}
+		eventually(t, fmt.Sprintf("%d pages look", n), func() bool { return h.watching() == n })
 	}
 	if _, err := text(dial()); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
 		t.Errorf("one page too many: %v", err)
@@ -506,7 +558,10 @@ func TestHosts(t *testing.T) {
 
 // play --view says where it is, serves, and ends with its figures.
 func TestPlayView(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	root := &cobra.Command{Use: "clawsim"}
+	root.SetContext(ctx) // a page that got lost would leave time standing still
 	root.AddCommand(newPlayCommand())
 	out, in := io.Pipe()
 	var errs bytes.Buffer
@@ -520,8 +575,6 @@ func TestPlayView(t *testing.T) {
 	if err := lines.Decode(&ready); err != nil {
 		t.Fatal(err, errs.String())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
 	c, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(ready.View, "http")+"ws", nil)
 	if err != nil {
 		t.Fatal(err)
