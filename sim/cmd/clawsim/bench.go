@@ -49,15 +49,18 @@ func newBenchCommand() *cobra.Command {
 		Long: `bench steps rows of Go1s as training does and says how many control steps (20 ms each) a second that makes.
 
 Only the environment's Step is timed: actions, physics, falls, rewards, metrics, variation, resets and all observations (the policy's
-and the critic's). The policy's own time is shown apart. A warm-up comes first: 50 steps of every row, or what fits into 1 s.
+and the critic's). The policy's own time is shown apart. A warm-up comes first: 50 steps of every row, or, unless --steps is given,
+what of them fits into 1 s. So --steps is the same work on every machine, whatever time it takes.
 
 The times of a control step are of one row, in microseconds of a thread: with two threads the physics of a step that takes 30 us of a
 thread takes 15 us by the clock. "around" is everything else the threads do (actions, rewards, observations, resets); "waiting" is
 what is left of the threads' time: handing out work, and threads that wait for the last one.
 
 --physics lean is what training uses, peer has the steps of Playground's Go1 (5 of 4 ms), full is the judge (10 of 2 ms, solved to
-convergence). --world is a preset (` + strings.Join(task.WorldNames(), ", ") + `) or a file of JSON. The policy is "zero" (stand in the
-home pose), "random" (fall, mostly) or an ONNX file with a contract. Memory is this process's: its peak, and now.`,
+convergence). --world is a preset (` + strings.Join(task.WorldNames(), ", ") + `) or a file of JSON. How rows start, what a fall is, the floor's
+friction and whether the motors' torque falls with speed come from the world, not from --physics; the friction in the joints is that of
+--physics. The policy is "zero" (stand in the home pose), "random" (fall, mostly) or an ONNX file with a contract. Memory is this
+process's: its peak, and now.`,
 		Example: `clawsim bench
 clawsim bench --rows 4096 --seconds 10 --json
 clawsim bench --rows 256 --policy policy.onnx --steps 1000

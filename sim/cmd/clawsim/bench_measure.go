@@ -41,6 +41,7 @@ type benchRun struct {
 	steps              int
 	stepTime, actTime  time.Duration
 	cpuTime            time.Duration // all threads' in Step
+	mallocs            uint64        // objects that the process allocated meanwhile; the runtime's own few are among them
 	contacts           int           // feet that touched the floor, all rows and steps
 	terminated, tooOld int
 }
@@ -70,14 +71,13 @@ func (s *benchSubject) measure(ctx context.Context, rows, threads int, bar *benc
 	policy.Reset(nil)
 	err = env.Reset(ctx, nil, r.before)
 	if err == nil {
-		err = r.warm(ctx)
+		err = r.warm(ctx, s.flags.steps > 0)
 	}
 	*r = benchRun{env: env, spec: spec, policy: policy, before: r.before, after: r.after, decision: r.decision, ended: r.ended}
 	physics, around := env.Times()
 	bad := env.BadRows()
-	var mallocs uint64
 	if err == nil {
-		mallocs, err = r.run(ctx, s.flags, bar)
+		err = r.run(ctx, s.flags, bar)
 	}
 	if ctx.Err() == nil && err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *benchSubject) measure(ctx context.Context, rows, threads int, bar *benc
 	f.PhysicsUs, f.AroundUs = us(physicsEnd-physics), us(aroundEnd-around)
 	f.WaitingUs = max(0, float64(threads)*us(r.stepTime)-f.PhysicsUs-f.AroundUs)
 	f.PolicyUs, f.CPUUs = us(r.actTime), us(r.cpuTime)
-	f.AllocsPerStep = float64(mallocs / uint64(r.steps)) // whole, as in testing.AllocsPerRun: the runtime itself allocates now and then
+	f.AllocsPerStep = r.allocsPerStep()
 	f.Contacts = float64(r.contacts) / n
 	f.PeakMB, f.NowMB = memoryMB()
 	return f, nil
@@ -139,10 +139,11 @@ func (r *benchRun) step(ctx context.Context) error {
 	return nil
 }
 
-// warm does steps that are not counted: memory is touched, caches and clocks are up, feet are down.
-func (r *benchRun) warm(ctx context.Context) error {
+// warm does steps that are not counted: memory is touched, caches and clocks are up, feet are down. Where what follows is a number of
+// steps, all of them, so that the episodes are the same on a slow machine.
+func (r *benchRun) warm(ctx context.Context, all bool) error {
 	for i := range benchWarmSteps {
-		if i >= benchWarmAtLeast && r.stepTime+r.actTime > benchWarmTime {
+		if !all && i >= benchWarmAtLeast && r.stepTime+r.actTime > benchWarmTime {
 			break
 		}
 		if err := r.step(ctx); err != nil {
@@ -152,8 +153,8 @@ func (r *benchRun) warm(ctx context.Context) error {
 	return nil
 }
 
-// run measures for as long as the flags say and returns how many objects the steps allocated.
-func (r *benchRun) run(ctx context.Context, f *benchFlags, bar *benchBar) (mallocs uint64, err error) {
+// run measures for as long as the flags say.
+func (r *benchRun) run(ctx context.Context, f *benchFlags, bar *benchBar) (err error) {
 	runtime.GC()
 	var before, after runtime.MemStats
 	done := func() float64 {
@@ -169,12 +170,15 @@ func (r *benchRun) run(ctx context.Context, f *benchFlags, bar *benchBar) (mallo
 			err = r.step(ctx)
 		}
 		runtime.ReadMemStats(&after)
-		mallocs += after.Mallocs - before.Mallocs
+		r.mallocs += after.Mallocs - before.Mallocs
 		bar.show(done())
 	}
 	bar.next()
-	return mallocs, err
+	return err
 }
+
+// allocsPerStep is the objects allocated for each step of all rows.
+func (r *benchRun) allocsPerStep() float64 { return float64(r.mallocs) / float64(r.steps) }
 
 // cpuTime is what all threads of this process have used, in user and system.
 func cpuTime() time.Duration {

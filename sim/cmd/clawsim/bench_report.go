@@ -24,7 +24,7 @@ type benchFigures struct {
 	WaitingUs     float64 `json:"waiting_us_per_step"`
 	CPUUs         float64 `json:"cpu_us_per_step"`    // used in Step, by all threads: other programs do not count
 	PolicyUs      float64 `json:"policy_us_per_step"` // not within seconds
-	AllocsPerStep float64 `json:"allocs_per_step"`    // of all rows together, policy included
+	AllocsPerStep float64 `json:"allocs_per_step"`    // of all rows together, policy included; the runtime's few are among them
 	PeakMB        float64 `json:"rss_mb"`             // MiB, peak of this process
 	NowMB         float64 `json:"rss_now_mb"`
 	Contacts      float64 `json:"contacts"` // feet on the floor, mean
@@ -112,7 +112,7 @@ func (r *benchReport) printOne(w io.Writer) error {
 	fmt.Fprintf(table, "rows\t%d on %d threads, %d control steps each in %.2f s\n", f.Rows, f.Threads, f.Steps, f.Seconds)
 	r.printSettings(table)
 	fmt.Fprintf(table, "memory\t%.0f MiB at most, %.0f MiB at the end\n", f.PeakMB, f.NowMB)
-	fmt.Fprintf(table, "allocations\t%.0f a step of all rows\n", f.AllocsPerStep)
+	fmt.Fprintf(table, "allocations\t%.2f a step of all rows\n", f.AllocsPerStep)
 	fmt.Fprintf(table, "feet down\t%.2f of 4\n", f.Contacts)
 	fmt.Fprintf(table, "episodes\t%.2f ended in 1000 control steps of a row: %.2f fell, %.2f timed out; physics went bad in %d\n",
 		f.per1000(f.Ended), f.per1000(f.Fell), f.per1000(f.TimedOut), f.PhysicsBad)
@@ -145,7 +145,7 @@ func (r *benchReport) printSweep(w io.Writer) error {
 	fmt.Fprintln(table, "ROWS\tTHREADS\tSTEPS/S\tPHYSICS us\tAROUND us\tWAITING us\tPOLICY us\tMiB\tALLOCS\t")
 	for i := range r.figures {
 		f := &r.figures[i]
-		fmt.Fprintf(table, "%d\t%d\t%.0f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t\n",
+		fmt.Fprintf(table, "%d\t%d\t%.0f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.2f\t\n",
 			f.Rows, f.Threads, f.StepsPerS, f.PhysicsUs, f.AroundUs, f.WaitingUs, f.PolicyUs, f.PeakMB, f.AllocsPerStep)
 	}
 	return table.Flush()

@@ -9,13 +9,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/rollout"
 	"github.com/openclaw-rl/openclaw/onnx/contract/contracttest"
+	"github.com/openclaw-rl/openclaw/sim/mujoco"
 	"github.com/openclaw-rl/openclaw/sim/task"
 )
 
@@ -56,32 +62,101 @@ func number(t *testing.T, m map[string]any, key string) float64 {
 	return v
 }
 
+// counted steps a world without bench and counts what bench says of it: 50 control steps to warm up, then steps.
+func counted(t *testing.T, physics, world string, policy rollout.Policy, rows, steps int) (fell, timedOut, feet float64) {
+	t.Helper()
+	cfg := mujoco.DefaultEnvConfig(task.WalkSpec())
+	model, params, err := mujoco.ByPhysics(physics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.World, err = loadWorld(world); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Model, err = mujoco.Load(model); err != nil {
+		t.Fatal(err)
+	}
+	defer cfg.Model.Close()
+	cfg.Params, cfg.Seed, cfg.Rows = params, 1, rows
+	env, err := mujoco.NewEnv(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer env.Close()
+	step := 0
+	err = rollout.Run(t.Context(), []rollout.Env{env}, policy, rollout.SinkFunc(
+		func(_ int, _ *rollout.Step, _ *rollout.Decision, after *rollout.Step) error {
+			if step++; step <= 50 {
+				return nil
+			}
+			for row := range rows {
+				switch {
+				case after.Terminated[row]:
+					fell++
+				case after.TimedOut[row]:
+					timedOut++
+				}
+				for _, p := range env.State(row).FootPos {
+					if p[2] < go1.FootRadius {
+						feet++
+					}
+				}
+			}
+			if step == 50+steps {
+				return rollout.ErrStop
+			}
+			return nil
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fell, timedOut, feet
+}
+
 func TestBenchFigures(t *testing.T) {
+	const rows, steps, threads = 8, 200, 2
+	cpu, begin := cpuTime(), time.Now()
 	m := benchJSON(t, "--rows", "8", "--steps", "200", "--threads", "2")
-	for key, want := range map[string]float64{"rows": 8, "threads": 2, "steps": 200, "seed": 1, "allocs_per_step": 0, "physics_bad": 0} {
+	wall := time.Since(begin).Seconds()
+	cpu = cpuTime() - cpu
+	for key, want := range map[string]float64{"rows": rows, "threads": threads, "steps": steps, "seed": 1, "physics_bad": 0} {
 		if got := number(t, m, key); got != want {
 			t.Errorf("%s is %v, want %v", key, got, want)
 		}
 	}
-	for _, key := range []string{"steps_per_s",
-		"physics_us_per_step", "around_us_per_step", "cpu_us_per_step", "seconds", "rss_mb", "rss_now_mb"} {
-		if number(t, m, key) <= 0 {
-			t.Errorf("%s is %v, want more than 0", key, m[key])
-		}
+	// What the test saw of the whole bounds every part.
+	seconds := number(t, m, "seconds")
+	if !(seconds > 0 && seconds <= wall) {
+		t.Errorf("%v s by the clock, the whole program took %v", seconds, wall)
 	}
-	if got := number(t, m, "steps_per_s") * number(t, m, "seconds"); math.Abs(got-1600) > 1e-6 {
-		t.Errorf("steps_per_s x seconds is %v, want 8 rows x 200 steps", got)
+	if got := number(t, m, "steps_per_s"); got < rows*steps/wall {
+		t.Errorf("%v steps/s: %d steps took at most %v s", got, rows*steps, wall)
 	}
-	// The parts are the threads' time, less what the clock read a little earlier or later.
-	parts := number(t, m, "physics_us_per_step") + number(t, m, "around_us_per_step") + number(t, m, "waiting_us_per_step")
-	if all := 2e6 / number(t, m, "steps_per_s"); parts < 0.999*all {
-		t.Errorf("physics, around and waiting are %v us, two threads had %v", parts, all)
+	if got := number(t, m, "cpu_us_per_step") * rows * steps / 1e6; !(got > 0 && got <= cpu.Seconds()) {
+		t.Errorf("%v s of processors, the whole program took %v", got, cpu)
 	}
-	if rss, now := number(t, m, "rss_mb"), number(t, m, "rss_now_mb"); rss < now || rss > 1024 {
-		t.Errorf("peak memory %v MiB, now %v", rss, now)
+	physics, around, policy := number(t, m, "physics_us_per_step"), number(t, m, "around_us_per_step"), number(t, m, "policy_us_per_step")
+	if !(physics > 0 && around > 0 && policy > 0 && policy*rows*steps/1e6 <= wall-seconds) {
+		t.Errorf("physics %v us, around %v us, policy %v us", physics, around, policy)
 	}
-	if c := number(t, m, "contacts"); c < 3 || c > 4 {
-		t.Errorf("robots that stand have %v feet down", c)
+	// The threads work within Step, which the clock reads from outside.
+	if all := threads * seconds * 1e6 / (rows * steps); physics+around > all {
+		t.Errorf("physics and around are %v us, two threads had %v", physics+around, all)
+	}
+	// The runtime allocates now and then; the steps do not.
+	if got := number(t, m, "allocs_per_step"); got >= 1 {
+		t.Errorf("%v objects allocated a step", got)
+	}
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	if rss, now, most := number(t, m, "rss_mb"), number(t, m, "rss_now_mb"), float64(u.Maxrss)/1024; rss < now || now < 1 || rss > most+1 {
+		t.Errorf("peak memory %v MiB, now %v; the process had at most %v", rss, now, most)
+	}
+	_, _, feet := counted(t, "lean", "walk", zeroPolicy{}, rows, steps)
+	if c := number(t, m, "contacts"); c != feet/(rows*steps) || c < 3 || c > 4 {
+		t.Errorf("robots that stand have %v feet down, counted %v", c, feet/(rows*steps))
 	}
 	if m["policy"] != "zero" || m["physics"] != "lean" || m["world_name"] != "walk" {
 		t.Errorf("policy %v, physics %v, world %v", m["policy"], m["physics"], m["world_name"])
@@ -102,21 +177,98 @@ func TestBenchFigures(t *testing.T) {
 	}
 }
 
-// The same work whatever the time it takes, so that two programs can be compared by it.
+// The same work whatever the time it takes, so that two programs can be compared by it: the episodes that end after a warm-up that
+// is always as long, on any number of threads.
 func TestBenchCountsEpisodes(t *testing.T) {
-	m := benchJSON(t, "--rows", "4", "--steps", "1000", "--physics", "peer", "--world", worldPeer)
-	ended, fell, timedOut := number(t, m, "ended"), number(t, m, "fell"), number(t, m, "timed_out")
-	if ended != fell+timedOut || ended < 4 {
-		t.Errorf("%v episodes ended, %v fell, %v timed out; want one at least of each of 4 rows", ended, fell, timedOut)
-	}
-	again := benchJSON(t, "--rows", "4", "--steps", "1000", "--physics", "peer", "--world", worldPeer, "--threads", "1")
-	for _, key := range []string{"ended", "fell", "contacts"} {
-		if m[key] != again[key] {
-			t.Errorf("%s is %v, on one thread %v", key, m[key], again[key])
+	for _, c := range []struct {
+		policy, physics, world, threads string
+		acts                            rollout.Policy
+		steps                           int
+		least                           float64 // episodes, for there to be something to count
+	}{
+		{"zero", "peer", worldPeer, "2", zeroPolicy{}, 1000, 4},
+		{"zero", "peer", worldPeer, "1", zeroPolicy{}, 1000, 4},
+		{"random", "lean", "walk", "2", newRandomPolicy(1, 4), 200, 1},
+	} {
+		m := benchJSON(t, "--rows", "4", "--steps", strconv.Itoa(c.steps), "--policy", c.policy, "--physics", c.physics, "--world", c.world,
+			"--threads", c.threads)
+		fell, timedOut, feet := counted(t, c.physics, c.world, c.acts, 4, c.steps)
+		for key, want := range map[string]float64{"fell": fell, "timed_out": timedOut, "ended": fell + timedOut, "contacts": feet / float64(4*c.steps)} {
+			if got := number(t, m, key); got != want {
+				t.Errorf("%s on %s threads: %s is %v, counted %v", c.policy, c.threads, key, got, want)
+			}
+		}
+		if fell+timedOut < c.least {
+			t.Errorf("%s: %v episodes ended, want at least %v", c.policy, fell+timedOut, c.least)
 		}
 	}
-	if random := benchJSON(t, "--rows", "4", "--steps", "200", "--policy", "random"); number(t, random, "fell") == 0 {
-		t.Errorf("random actions do not fall: %v", random)
+}
+
+// On a machine that needs long for a few steps the warm-up of --seconds is short, that of --steps is not.
+func TestBenchWarmsUp(t *testing.T) {
+	r := newBenchRun(t, zeroPolicy{})
+	for _, c := range []struct {
+		all   bool
+		steps int
+	}{{true, benchWarmSteps}, {false, benchWarmAtLeast}} {
+		r.steps, r.actTime = 0, time.Hour
+		if err := r.warm(t.Context(), c.all); err != nil || r.steps != c.steps {
+			t.Errorf("all %v: %d steps, %v; want %d", c.all, r.steps, err, c.steps)
+		}
+	}
+}
+
+// newBenchRun is a measurement of one row that stands.
+func newBenchRun(t *testing.T, policy rollout.Policy) *benchRun {
+	t.Helper()
+	env := standingEnv(t, 1)
+	spec := env.Spec()
+	r := &benchRun{env: env, spec: spec, policy: policy, before: rollout.NewStep(spec), after: rollout.NewStep(spec),
+		decision: rollout.NewDecision(spec), ended: make([]int, 0, 1)}
+	if err := env.Reset(t.Context(), nil, r.before); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// wasteful allocates in every second step.
+type wasteful struct {
+	zeroPolicy
+	steps int
+	waste *[64]byte
+}
+
+func (p *wasteful) Act(step *rollout.Step, out *rollout.Decision) error {
+	if p.steps++; p.steps%2 == 0 {
+		p.waste = new([64]byte)
+	}
+	return p.zeroPolicy.Act(step, out)
+}
+
+// One object in two steps is told: half an object a step.
+func TestBenchCountsAllocations(t *testing.T) {
+	r := newBenchRun(t, &wasteful{})
+	if err := r.run(t.Context(), &benchFlags{steps: 1000}, newBenchBar(io.Discard, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.allocsPerStep(); got < 0.5 || got >= 1 { // with the runtime's own
+		t.Errorf("%v objects a step, want 0.5 and hardly more", got)
+	}
+	var out strings.Builder
+	report := &benchReport{figures: []benchFigures{{Rows: 1, Steps: 1, AllocsPerStep: 0.51}}}
+	for _, sweep := range []bool{false, true} {
+		out.Reset()
+		if err := report.print(&out, sweep, false); err != nil || !strings.Contains(out.String(), "0.51") {
+			t.Errorf("sweep %v: %v; no 0.51 in:\n%s", sweep, err, out.String())
+		}
+	}
+}
+
+// --seconds measures at least as long.
+func TestBenchSeconds(t *testing.T) {
+	m := benchJSON(t, "--rows", "2", "--seconds", "0.05")
+	if seconds, steps := number(t, m, "seconds"), number(t, m, "steps"); seconds < 0.05 || steps < 1 {
+		t.Errorf("%v steps in %v s, want 0.05 s or a little more", steps, seconds)
 	}
 }
 
@@ -162,11 +314,11 @@ func TestBenchSweep(t *testing.T) {
 }
 
 func TestBenchPrintsATable(t *testing.T) {
-	code, out, errs := bench(t.Context(), "--rows", "2", "--seconds", "0.05")
+	code, out, errs := bench(t.Context(), "--rows", "2", "--steps", "20")
 	if code != 0 || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	for _, want := range []string{"control steps/s", "2 on", "lean: 4 x 5 ms, newton", "walk, seed 1", "MiB", "0 a step", "of 4", "episodes",
+	for _, want := range []string{"control steps/s", "2 on", "lean: 4 x 5 ms, newton", "walk, seed 1", "MiB", " a step of all rows", "of 4", "episodes",
 		"around", "waiting", "not counted above"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)

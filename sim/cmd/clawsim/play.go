@@ -50,7 +50,7 @@ type playFlags struct {
 	view, video, shot string
 	fps               float64
 
-	commandSet, secondsSet bool // given, not the default
+	commandSet, secondsSet, fpsSet bool // given, not the default
 }
 
 // newPlayCommand is `clawsim play`: a policy drives simulated robots through
@@ -72,7 +72,8 @@ from 2 s (half of the time, if that is less) to the end; velocities are the trun
 
 --world puts the rows into a world of training or evaluation (%[1]s, or a file of JSON) with its
 commands, noise, variation, delays, pushes, time-outs and rewards. Means are then over whatever commands the world gave; with
---command every row gets that one.
+--command every row gets that one. How rows start, what a fall is, the floor's friction and whether the motors' torque falls with
+speed then come from the world, not from --physics or what is said here; the friction in the joints stays that of --physics.
 
 --view ADDR serves the robots in 3D to a browser, at real time while somebody looks: pause, slow down, push, drive them. Without
 --seconds it goes on until Ctrl-C. ADDR without a host, or with 127.0.0.1, is for this machine alone. --video FILE renders the run
@@ -100,7 +101,8 @@ clawsim play --fault list`,
 			if f.fault == "list" {
 				return printFaults(cmd.OutOrStdout())
 			}
-			f.commandSet, f.secondsSet = cmd.Flags().Changed("command"), cmd.Flags().Changed("seconds")
+			given := cmd.Flags().Changed
+			f.commandSet, f.secondsSet, f.fpsSet = given("command"), given("seconds"), given("fps")
 			return f.play(cmd)
 		},
 	}
@@ -147,40 +149,43 @@ func parseCommand(s string) (c [3]float32, err error) {
 		if err != nil || v-v != 0 {
 			return c, fmt.Errorf("--command %q: %s is %q, want a finite number", s, name, parts[i])
 		}
+		if math.Abs(v) > task.MaxCommand {
+			return c, fmt.Errorf("--command %q: %s is %q, want -%[4]d..%[4]d", s, name, parts[i], task.MaxCommand)
+		}
 		c[i] = float32(v)
 	}
 	return c, nil
 }
 
-// config checks the flags but the policy.
-func (f *playFlags) config() (mujoco.EnvConfig, error) {
-	cfg := mujoco.DefaultEnvConfig(nil)
+// config checks the flags but the policy; model is the name of what cfg lacks.
+func (f *playFlags) config() (cfg mujoco.EnvConfig, model string, err error) {
+	cfg = mujoco.DefaultEnvConfig(nil)
 	command, err := parseCommand(f.command)
 	if err != nil {
-		return cfg, cli.Usage(err)
+		return cfg, "", cli.Usage(err)
 	}
 	switch {
 	case f.policy == "":
-		return cfg, cli.Usagef("--policy: name an ONNX file, \"zero\" or \"random\"")
+		return cfg, "", cli.Usagef("--policy: name an ONNX file, \"zero\" or \"random\"")
 	case f.rows < 1 || f.rows > playMaxRows:
-		return cfg, cli.Usagef("--rows %d: want 1..%d", f.rows, playMaxRows)
+		return cfg, "", cli.Usagef("--rows %d: want 1..%d", f.rows, playMaxRows)
 	case f.threads < 1 || f.threads > 1024:
-		return cfg, cli.Usagef("--threads %d: want 1..1024", f.threads)
+		return cfg, "", cli.Usagef("--threads %d: want 1..1024", f.threads)
 	case !(f.seconds > 0 && f.seconds <= playMaxSeconds):
-		return cfg, cli.Usagef("--seconds %v: want more than 0, at most %d", f.seconds, playMaxSeconds)
+		return cfg, "", cli.Usagef("--seconds %v: want more than 0, at most %d", f.seconds, playMaxSeconds)
 	}
 	if f.fault != "" {
 		if cfg.Fault, err = task.FaultByName(f.fault); err != nil {
-			return cfg, cli.Usagef("--fault: %w", err)
+			return cfg, "", cli.Usagef("--fault: %w", err)
 		}
 	}
-	if _, cfg.Params, err = mujoco.ByPhysics(f.physics); err != nil {
-		return cfg, cli.Usagef("--%w", err)
+	if model, cfg.Params, err = mujoco.ByPhysics(f.physics); err != nil {
+		return cfg, "", cli.Usagef("--%w", err)
 	}
 	cfg.Rows, cfg.Threads, cfg.Seed = f.rows, f.threads, f.seed
 	if f.world != "" {
 		if cfg.World, err = loadWorld(f.world); err != nil {
-			return cfg, err
+			return cfg, "", err
 		}
 	} else {
 		cfg.World = cfg.Params.Nominal()
@@ -189,7 +194,7 @@ func (f *playFlags) config() (mujoco.EnvConfig, error) {
 	if f.world == "" || f.commandSet {
 		cfg.World.Commands = task.Fixed(command[0], command[1], command[2])
 	}
-	return cfg, f.checkShow()
+	return cfg, model, f.checkShow()
 }
 
 // loadPolicy reads a policy file that has a contract.
@@ -206,7 +211,7 @@ func loadPolicy(path string) (*contract.File, error) {
 }
 
 func (f *playFlags) play(cmd *cobra.Command) (err error) {
-	cfg, err := f.config()
+	cfg, model, err := f.config()
 	if err != nil {
 		return err
 	}
@@ -223,7 +228,7 @@ func (f *playFlags) play(cmd *cobra.Command) (err error) {
 		}
 		cfg.Spec = &file.Contract.Spec
 	}
-	if cfg.Model, err = mujoco.Load("go1_" + f.physics + ".xml"); err != nil {
+	if cfg.Model, err = mujoco.Load(model); err != nil {
 		return err
 	}
 	defer cfg.Model.Close()
@@ -289,7 +294,7 @@ func (f *playFlags) play(cmd *cobra.Command) (err error) {
 	r.Policy, r.Fault, r.Seed, r.Threads = f.policyName(), f.fault, f.seed, min(f.threads, f.rows)
 	r.PhysicsBad, r.Physics, r.World = env.BadRows(), f.physics, f.world
 	if !interrupted {
-		r.Video, r.Shot = f.video, f.shot
+		r.Video, r.VideoCodec, r.Shot = f.video, show.codec, f.shot
 	}
 	if c := &cfg.World.Commands; c.Min == c.Max {
 		r.Command = &c.Min
@@ -375,6 +380,7 @@ type playResult struct {
 	PhysicsBad int64       `json:"physics_bad"`        // episodes that ended because the physics went bad
 	StepsPerS  float64     `json:"steps_per_s"`        // rows x policy steps, policy included
 	Video      string      `json:"video,omitzero"`     // files that were written
+	VideoCodec string      `json:"video_codec,omitzero"`
 	Shot       string      `json:"shot,omitzero"`
 }
 

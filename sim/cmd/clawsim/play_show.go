@@ -20,6 +20,7 @@ type showing struct {
 	step   func(ctx context.Context, after *rollout.Step, last bool) error // after each Step
 	finish func(ctx context.Context) error                                 // after a run that was not interrupted
 	close  func()
+	codec  string // of the video; "": none
 }
 
 // unseen is a run that nobody looks at.
@@ -39,6 +40,8 @@ func (f *playFlags) checkShow() error {
 	switch {
 	case f.view != "" && (f.video != "" || f.shot != ""):
 		return cli.Usagef("--view is for people, --video and --shot run without: not both")
+	case f.fpsSet && f.video == "":
+		return cli.Usagef("--fps %v is of --video, which is not given", f.fps)
 	case f.shot != "" && !strings.EqualFold(filepath.Ext(f.shot), ".png"):
 		return cli.Usagef("--shot %s: want a name that ends in .png", f.shot)
 	}
@@ -118,5 +121,9 @@ func (f *playFlags) film(ctx context.Context, env *mujoco.Env, spec *rollout.Spe
 	if err != nil {
 		return unseen, err
 	}
-	return showing{step: film.show, finish: film.finish, close: film.close}, nil
+	show := showing{step: film.show, finish: film.finish, close: film.close}
+	if f.video != "" {
+		show.codec = film.rec.codec
+	}
+	return show, nil
 }

@@ -154,6 +154,23 @@ func TestPlayListsFaults(t *testing.T) {
 	}
 }
 
+// What a world decides is not said to be --physics'.
+func TestHelpOfWorlds(t *testing.T) {
+	for name, run := range map[string]func(...string) (int, string, string){
+		"play":  play,
+		"bench": func(args ...string) (int, string, string) { return bench(t.Context(), args...) },
+	} {
+		_, out, _ := run("--help")
+		text := strings.Join(strings.Fields(out), " ")
+		for _, want := range []string{"How rows start, what a fall is, the floor's friction and whether the motors' torque falls with speed",
+			"come from the world, not from --physics", "the friction in the joints"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("help of %s does not say %q:\n%s", name, want, out)
+			}
+		}
+	}
+}
+
 func TestPlayRefuses(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.onnx")
 	for _, c := range []struct {
@@ -170,6 +187,8 @@ func TestPlayRefuses(t *testing.T) {
 		{"words", []string{"--policy", "zero", "--command", "1,fast,0"}, cli.ExitUsage, "vy"},
 		{"NaN", []string{"--policy", "zero", "--command", "1,0,nan"}, cli.ExitUsage, "wz"},
 		{"infinite", []string{"--policy", "zero", "--command", "1e400,0,0"}, cli.ExitUsage, "vx"},
+		{"faster than legs", []string{"--policy", "zero", "--command", "3e38,0,0"}, cli.ExitUsage, `--command "3e38,0,0": vx is "3e38", want -100..100`},
+		{"slower than legs", []string{"--policy", "zero", "--command", "0,-101,0"}, cli.ExitUsage, `--command "0,-101,0": vy is "-101"`},
 		{"no rows", []string{"--policy", "zero", "--rows", "0"}, cli.ExitUsage, "--rows 0"},
 		{"too many rows", []string{"--policy", "zero", "--rows", "8193"}, cli.ExitUsage, "8192"},
 		{"no time", []string{"--policy", "zero", "--seconds", "0"}, cli.ExitUsage, "--seconds"},

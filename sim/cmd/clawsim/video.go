@@ -23,9 +23,9 @@ import (
 const (
 	videoWidth, videoHeight = 1280, 720
 	maxVideoBytes           = 16 << 30
-	chunkLimit              = 32 << 20         // bytes of one message of the page that renders
-	startTimeout            = 60 * time.Second // for a browser on a busy machine to load the page
-	pictureTimeout          = 60 * time.Second // for one picture
+	chunkLimit              = 32 << 20        // bytes of one message of the page that renders
+	startTimeout            = 2 * time.Minute // for a browser on a busy machine to load the page
+	pictureTimeout          = 2 * time.Minute // for one picture
 )
 
 // recorder renders a run through the page in a browser without a screen, in lock-step: the page is sent a frame when it has shown
@@ -39,11 +39,11 @@ type recorder struct {
 	token string // whoever has it is the page
 	hello []byte
 	part  *os.File // nil: no video, only the last frame is looked at
-	codec string   // that the page chose
+	codec string   // that the page chose; after ready
 
 	frames chan []byte
 	heard  chan *request
-	gone   chan struct{} // the page's connection ended
+	gone   chan struct{} // closed when the page's connection has ended: nothing more is heard
 	once   sync.Once
 
 	mu   sync.Mutex
@@ -60,7 +60,7 @@ func newRecorder(h *hello, part *os.File) (*recorder, error) {
 		gone: make(chan struct{})}, nil
 }
 
-// serve talks to the page; a second one is turned away.
+// serve talks to the page until it goes or ctx ends; its writer has ended too then. A second page is turned away.
 func (r *recorder) serve(ctx context.Context, conn *websocket.Conn) {
 	first := false
 	r.once.Do(func() { first = true })
@@ -68,11 +68,13 @@ func (r *recorder) serve(ctx context.Context, conn *websocket.Conn) {
 		_ = conn.Close(websocket.StatusPolicyViolation, "another page renders")
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	defer close(r.gone)
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	conn.SetReadLimit(chunkLimit)
-	go r.write(ctx, cancel, conn)
+	writer.Go(func() { r.write(ctx, cancel, conn) })
 	for {
 		kind, b, err := conn.Read(ctx)
 		if err == nil && kind == websocket.MessageBinary {
@@ -152,19 +154,30 @@ func (r *recorder) wait(ctx context.Context, want string, limit time.Duration) (
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case q := <-r.heard:
-		if q.Do == "failed" {
-			return nil, fmt.Errorf("video: the page: %s", *q.Error)
-		} else if q.Do != want {
-			return nil, fmt.Errorf("video: the page said %q, want %q", q.Do, want)
-		}
-		return q, nil
+		return q, q.must(want)
 	case <-r.gone:
+		select {
+		case q := <-r.heard: // it may have said why before it went
+			return q, q.must(want)
+		default:
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return nil, fmt.Errorf("video: the page went away: %w", r.fail)
 	case <-timer.C:
 		return nil, fmt.Errorf("video: the page did not say %q within %v", want, limit)
 	}
+}
+
+// must refuses a message of the page that is not the one to come.
+func (q *request) must(want string) error {
+	switch q.Do {
+	case want:
+		return nil
+	case "failed":
+		return fmt.Errorf("video: the page: %s", *q.Error)
+	}
+	return fmt.Errorf("video: the page said %q, want %q", q.Do, want)
 }
 
 // ready waits until the page can take frames.

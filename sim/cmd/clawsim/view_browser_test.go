@@ -282,7 +282,7 @@ func TestVideoIsAVideo(t *testing.T) {
 	dir := t.TempDir()
 	video, shot := filepath.Join(dir, "stand.webm"), filepath.Join(dir, "stand.png")
 	m := playJSON(t, "--policy", "zero", "--rows", "2", "--seconds", "0.2", "--video", video, "--shot", shot)
-	if m["video"] != video || m["shot"] != shot || m["falls"] != 0.0 {
+	if m["video"] != video || m["video_codec"] != "vp9" || m["shot"] != shot || m["falls"] != 0.0 {
 		t.Errorf("play says %v", m)
 	}
 	entries, err := os.ReadDir(dir)

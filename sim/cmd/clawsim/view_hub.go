@@ -130,7 +130,7 @@ func (h *hub) wake() {
 	}
 }
 
-// serve talks to one page until it goes, misbehaves or ctx ends.
+// serve talks to one page until it goes, misbehaves or ctx ends; its writer has ended too then.
 func (h *hub) serve(ctx context.Context, conn *websocket.Conn) {
 	v := &viewer{frames: make(chan []byte, frameQueue), notes: make(chan []byte, 4)}
 	if !h.join(v) {
@@ -138,13 +138,15 @@ func (h *hub) serve(ctx context.Context, conn *websocket.Conn) {
 		return
 	}
 	defer h.leave(v)
+	var writer sync.WaitGroup
+	defer writer.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	conn.SetReadLimit(messageLimit)
-	go func() {
+	writer.Go(func() {
 		defer cancel()
 		h.write(ctx, conn, v)
-	}()
+	})
 	strikes := 0
 	for {
 		kind, b, err := conn.Read(ctx)

@@ -141,7 +141,7 @@ func (s *viewServer) enter() bool {
 	return !s.closed
 }
 
-// start serves until the returned stop is called, which waits for every page's goroutine.
+// start serves until the returned stop is called, which waits for the goroutines of every page: what reads from it and what writes.
 func (s *viewServer) start(ctx context.Context) (stop func()) {
 	base, cancel := context.WithCancel(ctx)
 	s.base = base

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -480,6 +481,68 @@ func TestServerRefusesNonsense(t *testing.T) {
 	}
 }
 
+// A page that says what is wrong and goes is quoted, whichever of the two is noticed first.
+func TestRecorderQuotesThePage(t *testing.T) {
+	for range 64 {
+		r, err := newRecorder(&hello{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.heard <- &request{Do: "failed", Error: new("no encoder")}
+		r.broke(io.EOF)
+		close(r.gone)
+		if _, err := r.wait(t.Context(), "ready", time.Hour); err == nil || err.Error() != "video: the page: no encoder" {
+			t.Fatalf("it went away: %v", err)
+		}
+		if _, err := r.wait(t.Context(), "ready", time.Hour); !errors.Is(err, io.EOF) {
+			t.Fatalf("nothing more is heard: %v", err)
+		}
+	}
+}
+
+// When the server has stopped nobody reads or writes any more.
+func TestServerWaitsForItsPages(t *testing.T) {
+	for range 20 {
+		h := testHub(t, 1)
+		r, err := newRecorder(&hello{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, open, err := listenView("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := newViewServer(l, "127.0.0.1:0", open)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.hub, s.recorder = h, r
+		stop := s.start(t.Context())
+		for _, query := range []string{"", "", "", "?record=" + r.token} {
+			c, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(s.url(), "http")+"ws"+query, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.CloseNow() }()
+			if _, _, err := c.Read(t.Context()); err != nil { // hello: it is being written to
+				t.Fatal(err)
+			}
+			c.CloseRead(t.Context()) // takes leave as a browser does
+		}
+		stop()
+		all := make([]byte, 1<<20)
+		all = all[:runtime.Stack(all, true)]
+		for _, of := range []string{"(*hub).write(", "(*hub).serve(", "(*recorder).write(", "(*recorder).serve("} {
+			if bytes.Contains(all, []byte(of)) {
+				t.Fatalf("%s runs after the end", of)
+			}
+		}
+		if n := h.watching(); n != 0 {
+			t.Fatalf("%d pages look after the end", n)
+		}
+	}
+}
+
 // Only pages of this server's own are answered.
 func TestServerRefusesForeigners(t *testing.T) {
 	url, _ := serveStanding(t, 1)
@@ -615,6 +678,8 @@ func TestPlayShowRefuses(t *testing.T) {
 		{"pictures too many", []string{"--video", "a.webm", "--fps", "60"}, cli.ExitUsage, "--fps 60"},
 		{"pictures NaN", []string{"--video", "a.webm", "--fps", "NaN"}, cli.ExitUsage, "--fps NaN"},
 		{"pictures uneven", []string{"--video", "a.webm", "--fps", "30"}, cli.ExitUsage, "50 times a second"},
+		{"pictures of no video", []string{"--fps", "25"}, cli.ExitUsage, "--fps 25 is of --video"},
+		{"pictures of a shot", []string{"--shot", "a.png", "--fps", "50"}, cli.ExitUsage, "--fps 50 is of --video"},
 		{"no such world", []string{"--world", "moon"}, cli.ExitUsage, "eval_v1"},
 		{"world is no world", []string{"--world", "play.go"}, cli.ExitFailed, "play.go"},
 	} {
