@@ -502,7 +502,7 @@ func TestRecorderQuotesThePage(t *testing.T) {
 
 // When the server has stopped nobody reads or writes any more.
 func TestServerWaitsForItsPages(t *testing.T) {
-	for range 20 {
+	for range 200 { // a goroutine that is left behind ends soon: seldom caught at it
 		h := testHub(t, 1)
 		r, err := newRecorder(&hello{}, nil)
 		if err != nil {
@@ -527,8 +527,16 @@ func TestServerWaitsForItsPages(t *testing.T) {
 			if _, _, err := c.Read(t.Context()); err != nil { // hello: it is being written to
 				t.Fatal(err)
 			}
-			c.CloseRead(t.Context()) // takes leave as a browser does
+			c.SetReadLimit(-1)
+			go func() { // takes leave as a browser does
+				for err := error(nil); err == nil; {
+					_, _, err = c.Read(t.Context())
+				}
+			}()
 		}
+		big := make([]byte, 1<<20) // so that there is something to write just then
+		h.publish(big)
+		r.frames <- big
 		stop()
 		all := make([]byte, 1<<20)
 		all = all[:runtime.Stack(all, true)]
