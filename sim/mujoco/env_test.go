@@ -100,7 +100,7 @@ func loadLean(t testing.TB) *Model {
 }
 
 // steps drives an Env by made-up actions that depend on the step and on a row's
-// number, counted from first, and gives the bits that rows show.
+// number, counted from first, and gives all the bits that rows show.
 func steps(t *testing.T, e *Env, first, n int) (seen [][]float32) {
 	t.Helper()
 	ctx := context.Background()
@@ -117,13 +117,25 @@ func steps(t *testing.T, e *Env, first, n int) (seen [][]float32) {
 		}
 		must(t, e.Step(ctx, action, out))
 		for row := range rows {
-			part := func(v []float32) []float32 { w := len(v) / rows; return v[row*w : (row+1)*w] }
-			seen[row] = append(seen[row], part(out.Obs[0])...)
-			seen[row] = append(seen[row], part(out.Metrics)...)
-			seen[row] = append(seen[row], out.Reward[row])
-			if out.Ended(row) {
-				seen[row] = append(seen[row], part(out.Final[0])...)
+			show := func(v []float32) { seen[row] = append(seen[row], part(v, rows, row)...) }
+			flag := func(v []bool) {
+				x := float32(0)
+				if v[row] {
+					x = 1
+				}
+				seen[row] = append(seen[row], x)
 			}
+			for g := range out.Obs {
+				show(out.Obs[g])
+				if out.Ended(row) {
+					show(out.Final[g])
+				}
+			}
+			show(out.Metrics)
+			show(out.Executed)
+			show(out.Reward)
+			flag(out.Terminated)
+			flag(out.TimedOut)
 		}
 	}
 	return seen
