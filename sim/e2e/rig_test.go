@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/openclaw-rl/openclaw/agent/control"
@@ -27,9 +28,11 @@ type rig struct {
 	robot *virtualtest.Robot
 	loop  *control.Loop
 	clock *tickClock
-	http  string         // base URL; "" without a server
-	end   func()         // ends the loop and the policy's thread, and waits
-	truth virtual.Status // physics at a tick, for those who compare
+	http  string // base URL; "" without a server
+	end   func() // ends the loop and the policy's thread, and waits
+	// ending is set before anything of the rig ends: what fails from then on is no failure of the agent's.
+	ending atomic.Bool
+	truth  virtual.Status // physics at a tick, for those who compare
 }
 
 // rigSetup of a rig.
@@ -161,6 +164,7 @@ func newRig(t *testing.T, s rigSetup) *rig {
 	driving, stopDriving := context.WithCancel(context.Background()) // ends later: the loop's time waits for the policy
 	var threads, policy sync.WaitGroup
 	r.end = func() {
+		r.ending.Store(true)
 		cancel()
 		threads.Wait()
 		stopDriving()
