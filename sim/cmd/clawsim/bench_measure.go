@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"time"
 
@@ -156,7 +157,8 @@ func (r *benchRun) warm(ctx context.Context, all bool) error {
 // run measures for as long as the flags say.
 func (r *benchRun) run(ctx context.Context, f *benchFlags, bar *benchBar) (err error) {
 	runtime.GC()
-	var before, after runtime.MemStats
+	// Not runtime.ReadMemStats: it stops the world, and the first wait behind that allocates.
+	objects := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
 	done := func() float64 {
 		if f.steps > 0 {
 			return float64(r.steps) / float64(f.steps)
@@ -165,12 +167,13 @@ func (r *benchRun) run(ctx context.Context, f *benchFlags, bar *benchBar) (err e
 	}
 	for done() < 1 && err == nil {
 		segment := r.stepTime
-		runtime.ReadMemStats(&before)
+		metrics.Read(objects)
+		before := objects[0].Value.Uint64()
 		for err == nil && done() < 1 && r.stepTime-segment < benchSegment {
 			err = r.step(ctx)
 		}
-		runtime.ReadMemStats(&after)
-		r.mallocs += after.Mallocs - before.Mallocs
+		metrics.Read(objects)
+		r.mallocs += objects[0].Value.Uint64() - before
 		bar.show(done())
 	}
 	bar.next()
