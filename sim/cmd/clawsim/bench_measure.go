@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"strings"
 	"time"
 
@@ -157,8 +156,7 @@ func (r *benchRun) warm(ctx context.Context, all bool) error {
 // run measures for as long as the flags say.
 func (r *benchRun) run(ctx context.Context, f *benchFlags, bar *benchBar) (err error) {
 	runtime.GC()
-	// Not runtime.ReadMemStats: it stops the world, and the first wait behind that allocates.
-	objects := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
+	var before, after runtime.MemStats
 	done := func() float64 {
 		if f.steps > 0 {
 			return float64(r.steps) / float64(f.steps)
@@ -167,13 +165,12 @@ func (r *benchRun) run(ctx context.Context, f *benchFlags, bar *benchBar) (err e
 	}
 	for done() < 1 && err == nil {
 		segment := r.stepTime
-		metrics.Read(objects)
-		before := objects[0].Value.Uint64()
+		runtime.ReadMemStats(&before)
 		for err == nil && done() < 1 && r.stepTime-segment < benchSegment {
 			err = r.step(ctx)
 		}
-		metrics.Read(objects)
-		r.mallocs += objects[0].Value.Uint64() - before
+		runtime.ReadMemStats(&after)
+		r.mallocs += after.Mallocs - before.Mallocs
 		bar.show(done())
 	}
 	bar.next()
