@@ -166,7 +166,9 @@ func (r *benchRun) run(ctx context.Context, f *benchFlags, bar *benchBar) (err e
 	for done() < 1 && err == nil {
 		segment := r.stepTime
 		runtime.ReadMemStats(&before)
-		for err == nil && done() < 1 && r.stepTime-segment < benchSegment {
+		// Without a bar there is one segment: reading the counts stops the world, and waking from that
+		// allocates an object.
+		for err == nil && done() < 1 && (bar.bar == nil || r.stepTime-segment < benchSegment) {
 			err = r.step(ctx)
 		}
 		runtime.ReadMemStats(&after)

@@ -112,7 +112,7 @@ func (r *benchReport) printOne(w io.Writer) error {
 	fmt.Fprintf(table, "rows\t%d on %d threads, %d control steps each in %.2f s\n", f.Rows, f.Threads, f.Steps, f.Seconds)
 	r.printSettings(table)
 	fmt.Fprintf(table, "memory\t%.0f MiB at most, %.0f MiB at the end\n", f.PeakMB, f.NowMB)
-	fmt.Fprintf(table, "allocations\t%.2f a step of all rows\n", f.AllocsPerStep)
+	fmt.Fprintf(table, "allocations\t%.2f a step of all rows, the Go runtime's own among them\n", f.AllocsPerStep)
 	fmt.Fprintf(table, "feet down\t%.2f of 4\n", f.Contacts)
 	fmt.Fprintf(table, "episodes\t%.2f ended in 1000 control steps of a row: %.2f fell, %.2f timed out; physics went bad in %d\n",
 		f.per1000(f.Ended), f.per1000(f.Fell), f.per1000(f.TimedOut), f.PhysicsBad)
