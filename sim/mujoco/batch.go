@@ -187,9 +187,23 @@ func (b *Batch) Reset(rows []int, poses []Pose) error {
 		return fmt.Errorf("mujoco: batch: %d rows, %d poses", len(rows), len(poses))
 	}
 	for i, row := range rows {
-		if err := b.Edit(row, func(s *Sim) error { return s.Reset(poses[i]) }); err != nil {
+		if err := b.has(row); err != nil {
 			return fmt.Errorf("mujoco: batch: row %d: %w", row, err)
 		}
+		if err := b.place(b.threads[0].sim, row, &poses[i], &[3]float64{}); err != nil {
+			return fmt.Errorf("mujoco: batch: row %d: %w", row, err)
+		}
+	}
+	return nil
+}
+
+// has refuses a row that is not there.
+func (b *Batch) has(row int) error {
+	if b.closed {
+		return errClosed
+	}
+	if row < 0 || row >= b.rows {
+		return fmt.Errorf("mujoco: batch: row %d of %d", row, b.rows)
 	}
 	return nil
 }
@@ -292,33 +306,22 @@ func (b *Batch) SetParams(row int, p Params) error {
 // GetState appends the integration state of a row to dst[:0], as Sim.GetState does.
 func (b *Batch) GetState(row int, dst []float64) []float64 { return append(dst[:0], b.state(row)...) }
 
-// Edit lets f work on a row as if it were a Sim (push it, set its velocity or state, reset it) and
-// keeps what it made. A row that was bad is good again when it was reset. When f fails the row is as
-// before. The error is f's own.
+// Edit lets f work on a row as if it were a Sim (push it, set its velocity or state) and keeps what
+// it made. A row that is bad stays so until Reset. When f fails the row is as before. The error is
+// f's own.
 func (b *Batch) Edit(row int, f func(*Sim) error) error {
-	if b.closed {
-		return errClosed
+	if err := b.has(row); err != nil {
+		return err
 	}
-	if row < 0 || row >= b.rows {
-		return fmt.Errorf("mujoco: batch: row %d of %d", row, b.rows)
-	}
-	return b.edit(b.threads[0].sim, row, f)
-}
-
-// edit is Edit on a thread's own Sim.
-func (b *Batch) edit(s *Sim, row int, f func(*Sim) error) error {
+	s := b.threads[0].sim
 	if err := b.swapIn(s, row); err != nil {
 		return err
 	}
-	s.resets = 0
 	if err := f(s); err != nil {
 		return err
 	}
 	b.swapOut(s, row)
 	b.params[row] = s.params
-	if s.resets > 0 {
-		b.good(row)
-	}
 	return nil
 }
 

@@ -344,7 +344,7 @@ func (e *Env) after(s *Sim, row int) error {
 	r.command.Advance(e.period)
 	r.steer.age += e.period
 	if kick, due := e.world.Pushes.Advance(&r.vary, &r.episode, e.period); due && !bad {
-		if err := e.push(s, row, [3]float64{kick[0], kick[1], 0}); err != nil {
+		if err := e.batch.kick(s, row, &[3]float64{kick[0], kick[1], 0}); err != nil {
 			return err
 		}
 	}
@@ -461,11 +461,6 @@ func (e *Env) observe(row int, obs [][]float32) {
 		r.fault.Sense(seen)
 	}
 	show(true)
-}
-
-// push kicks a row by dv (m/s, world) on a thread's Sim.
-func (e *Env) push(s *Sim, row int, dv [3]float64) error {
-	return e.batch.kick(s, row, &dv)
 }
 
 // Close stops the threads and frees the robots.

@@ -67,5 +67,5 @@ func (e *Env) Push(row int, dv [3]float64) error {
 			return fmt.Errorf("mujoco: env: push of row %d by %v m/s, want -%d..%d each", row, dv, maxPush, maxPush)
 		}
 	}
-	return e.push(e.batch.threads[0].sim, row, dv)
+	return e.batch.kick(e.batch.threads[0].sim, row, &dv)
 }

@@ -23,7 +23,6 @@ type Sim struct {
 	model  *Model
 	c      *C.claw_sim
 	params Params
-	resets int // how often it was reset
 
 	// Arguments of C calls live here so that they do not escape to the heap on each call.
 	pose Pose
@@ -74,7 +73,6 @@ func (s *Sim) Reset(pose Pose) error {
 		return fmt.Errorf("mujoco: %w", err)
 	}
 	s.pose = pose
-	s.resets++
 	return s.failed(C.claw_reset(s.c, (*C.double)(&s.pose.Position[0]), (*C.double)(&s.pose.Quat[0]),
 		(*C.double)(&s.pose.Q[0])))
 }
