@@ -69,11 +69,27 @@ type Pair struct {
 
 // Training says where the weights came from.
 type Training struct {
-	Run       string `json:"run"`                // the training run's id
-	Iteration int64  `json:"iteration,omitzero"` // of that run
-	Commit    string `json:"commit,omitzero"`    // of the code
-	World     string `json:"world,omitzero"`     // sha256 of the simulated world's description
-	Parent    string `json:"parent,omitzero"`    // sha256 of the policy file it was distilled or fine-tuned from
+	Run       string  `json:"run"`                // the training run's id
+	Iteration int64   `json:"iteration,omitzero"` // of that run
+	Steps     int64   `json:"steps,omitzero"`     // policy periods that robots had lived in that run by then, all rows together
+	Seconds   float64 `json:"seconds,omitzero"`   // of training by then
+	Command   string  `json:"command,omitzero"`   // the command line that began the run, quoted for a shell
+	Commit    string  `json:"commit,omitzero"`    // of the code
+	World     string  `json:"world,omitzero"`     // sha256 of the simulated world's description
+	Parent    string  `json:"parent,omitzero"`    // sha256 of the policy file it was distilled or fine-tuned from
+	// Curve is how the run's policy walked in Evaluation.Suite on the way, at most MaxCurve points with Steps rising.
+	Curve []Point `json:"curve,omitempty"`
+}
+
+// MaxCurve bounds Training.Curve: it is for people, and rides in every copy of the policy.
+const MaxCurve = 64
+
+// Point is one evaluation on the way.
+type Point struct {
+	Steps    int64   `json:"steps"`     // as Training.Steps
+	VelErr   float64 `json:"vel_err"`   // m/s, mean error of vx and vy
+	YawErr   float64 `json:"yaw_err"`   // rad/s
+	FallRate float64 `json:"fall_rate"` // 0..1 of rows
 }
 
 // Evaluation is what `clawlearn eval` measured before the file was written.
@@ -148,6 +164,9 @@ func (c *Contract) checkOrigin() error {
 				return fmt.Errorf("contract: training.%s: %q is not a sha256 (64 hex digits, lower case)", f.name, f.v)
 			}
 		}
+		if err := t.checkRun(); err != nil {
+			return err
+		}
 	}
 	if e := c.Evaluation; e != nil {
 		for _, f := range []struct {
@@ -157,6 +176,34 @@ func (c *Contract) checkOrigin() error {
 			{"power_w", e.PowerW}, {"action_rate", e.ActionRate}} {
 			if math.IsNaN(f.v) || math.IsInf(f.v, 0) {
 				return fmt.Errorf("contract: evaluation.%s is %v", f.name, f.v)
+			}
+		}
+	}
+	return nil
+}
+
+// checkRun looks at how long the run was and how it went.
+func (t *Training) checkRun() error {
+	switch {
+	case t.Steps < 0:
+		return fmt.Errorf("contract: training.steps is %d, want 0 or more", t.Steps)
+	case !(t.Seconds >= 0 && !math.IsInf(t.Seconds, 1)):
+		return fmt.Errorf("contract: training.seconds is %v, want 0 or more", t.Seconds)
+	case len(t.Curve) > MaxCurve:
+		return fmt.Errorf("contract: training.curve has %d points, want at most %d", len(t.Curve), MaxCurve)
+	}
+	before := int64(-1)
+	for i, p := range t.Curve {
+		if p.Steps <= before {
+			return fmt.Errorf("contract: training.curve[%d].steps is %d, want more than %d", i, p.Steps, before)
+		}
+		before = p.Steps
+		for _, f := range []struct {
+			name  string
+			v, mx float64
+		}{{"vel_err", p.VelErr, math.MaxFloat64}, {"yaw_err", p.YawErr, math.MaxFloat64}, {"fall_rate", p.FallRate, 1}} {
+			if !(f.v >= 0 && f.v <= f.mx) {
+				return fmt.Errorf("contract: training.curve[%d].%s is %v, want 0..%v", i, f.name, f.v, f.mx)
 			}
 		}
 	}

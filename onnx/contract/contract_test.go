@@ -21,7 +21,8 @@ func full() *contract.Contract {
 	c.Groups[0].Terms[1].Order, c.Groups[0].Terms[1].Fill = rollout.NewestFirst, rollout.FillZero
 	c.Golden = &contract.Golden{Tolerance: 1e-5, Pairs: []contract.Pair{{Obs: []float32{1, 2, 3}, Action: []float32{4, 5}}}}
 	sum := strings.Repeat("0a", 32)
-	c.Training = &contract.Training{Run: "r7", Iteration: 400, Commit: "abc", World: sum, Parent: sum}
+	c.Training = &contract.Training{Run: "r7", Iteration: 400, Steps: 2457600, Seconds: 61.5, Command: "clawlearn train --out 'a b'", Commit: "abc", World: sum, Parent: sum,
+		Curve: []contract.Point{{Steps: 0, VelErr: 0.59, YawErr: 0.53, FallRate: 1}, {Steps: 2457600, VelErr: 0.1, YawErr: 0.12}}}
 	c.Evaluation = &contract.Evaluation{Suite: "eval_v1", Rows: 512, Seconds: 20, VelErr: 0.08, YawErr: 0.1, FallRate: 0.01, PowerW: 80, ActionRate: 0.3}
 	c.License, c.Source, c.Notes = "Apache-2.0", "here", []string{"a note"}
 	return c
@@ -83,6 +84,14 @@ func TestDecodeRefuses(t *testing.T) {
 		{"std zero", `"std": [`, `"std": [0, `, "normaliser.std"},
 		{"tolerance", `"tolerance": 0.00001`, `"tolerance": 1`, "golden.tolerance: 1, want"},
 		{"parent", `"parent": "0a`, `"parent": "0A`, "training.parent"},
+		{"steps below 0", `"steps": 2457600`, `"steps": -1`, "training.steps is -1"},
+		{"seconds below 0", `"seconds": 61.5`, `"seconds": -61.5`, "training.seconds is -61.5"},
+		{"curve that does not rise", `"steps": 0`, `"steps": 2457600`, "training.curve[1].steps is 2457600, want more than 2457600"},
+		{"curve that begins before the run", `"steps": 0`, `"steps": -5`, "training.curve[0].steps is -5"},
+		{"curve of more than all rows", `"fall_rate": 1`, `"fall_rate": 1.5`, "training.curve[0].fall_rate is 1.5, want 0..1"},
+		{"curve below 0", `"vel_err": 0.59`, `"vel_err": -0.59`, "training.curve[0].vel_err is -0.59"},
+		{"curve with a member missing", `"yaw_err": 0.53,`, ``, "training.curve[0].yaw_err: missing"},
+		{"long curve", `"curve": [`, `"curve": [` + strings.Repeat(`{"steps":0,"vel_err":0,"yaw_err":0,"fall_rate":0},`, contract.MaxCurve), "training.curve has 66 points, want at most 64"},
 		{"not an object", good, `[1]`, "JSON"},
 		{"empty", good, ``, "JSON"},
 	} {

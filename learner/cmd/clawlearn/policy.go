@@ -23,7 +23,7 @@ const policyFile = "policy.onnx"
 // license of the policies that are trained here: the code's own.
 const license = "Apache-2.0"
 
-// maxCurve is how many evaluations a policy file's notes list.
+// maxCurve is how many evaluations on the way a policy file lists.
 const maxCurve = 24
 
 // witness is a policy that keeps what it saw and did, at even distances over rows and time of an evaluation.
@@ -104,13 +104,10 @@ func (t *trial) contract(s *task.Result) (*contract.Contract, error) {
 		commit += "-dirty"
 	}
 	c := &contract.Contract{Version: contract.Version, Name: "go1-" + t.cfg.Run.Preset + "-" + name, Spec: *task.WalkSpec(),
-		Training: &contract.Training{Run: name, Iteration: r.Iterations, Commit: commit, World: hex.EncodeToString(sum[:]), Parent: t.teacher.sha256},
-		License:  license, Source: "clawlearn " + meta.Version,
-		Notes: []string{
-			"trained by: " + strings.Join(meta.Command, " "),
-			fmt.Sprintf("preset %s, world %s, seed %d: %d steps of robots in %.1f s of training", t.cfg.Run.Preset, t.cfg.World, t.cfg.Run.Seed, r.Samples, r.Seconds),
-			"evaluated on the way, M steps: m/s, rad/s, falls: " + t.curveText(),
-		}}
+		Training: &contract.Training{Run: name, Iteration: r.Iterations, Steps: r.Samples, Seconds: r.Seconds, Command: shellLine(meta.Command),
+			Commit: commit, World: hex.EncodeToString(sum[:]), Parent: t.teacher.sha256, Curve: curveOf(t.curve)},
+		License: license, Source: "clawlearn " + meta.Version,
+		Notes: []string{fmt.Sprintf("preset %s, world %s, seed %d", t.cfg.Run.Preset, t.cfg.World, t.cfg.Run.Seed)}}
 	if !math.IsInf(worth(s), 1) {
 		c.Evaluation = &contract.Evaluation{Suite: t.ev.Name + " " + r.WorldHash, Rows: t.ev.Rows, Seconds: t.ev.Seconds,
 			VelErr: s.VelErr, YawErr: s.YawErr, FallRate: s.FallRate, PowerW: s.PowerW, ActionRate: s.ActionRate}
@@ -128,13 +125,26 @@ func (t *trial) contract(s *task.Result) (*contract.Contract, error) {
 	return c, nil
 }
 
-// curveText lists at most maxCurve of the evaluations, the last among them.
-func (t *trial) curveText() string {
-	var parts []string
-	n := len(t.curve)
-	for i := range min(n, maxCurve) {
-		p := &t.curve[n-1-(min(n, maxCurve)-1-i)*n/min(n, maxCurve)]
-		parts = append(parts, fmt.Sprintf("%.2f: %.3f, %.3f, %.1f %%", float64(p.Samples)/1e6, p.VelErr, p.YawErr, 100*p.FallRate))
+// curveOf takes at most maxCurve of the evaluations, the last among them.
+func curveOf(all []point) (curve []contract.Point) {
+	n, take := len(all), min(len(all), maxCurve)
+	for i := range take {
+		p := &all[n-1-(take-1-i)*n/take]
+		curve = append(curve, contract.Point{Steps: p.Samples, VelErr: p.VelErr, YawErr: p.YawErr, FallRate: p.FallRate})
 	}
-	return strings.Join(parts, "; ")
+	return curve
 }
+
+// shellLine is a command line as a shell takes it back.
+func shellLine(args []string) string {
+	words := make([]string, len(args))
+	for i, a := range args {
+		if a == "" || strings.ContainsFunc(a, func(r rune) bool { return !strings.ContainsRune(plainInShells, r) }) {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		words[i] = strings.ToValidUTF8(a, "?") // JSON has no other text
+	}
+	return strings.Join(words, " ")
+}
+
+const plainInShells = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=./:,+@%"

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,8 +12,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -206,7 +209,8 @@ func TestPolicyFile(t *testing.T) {
 			c := f.Contract
 			_, hash := task.EvalV1()
 			if c.License != "Apache-2.0" || c.Training.Run != "run" || c.Training.Iteration < 4 || len(c.Training.World) != 64 || c.Name != "go1-ship-run" ||
-				c.Normaliser.InGraph != (normaliser == "true") || len(c.Golden.Pairs) != export.GoldenPairs || len(c.Notes) != 3 {
+				c.Normaliser.InGraph != (normaliser == "true") || len(c.Golden.Pairs) != export.GoldenPairs || len(c.Notes) != 1 ||
+				c.Training.Steps != 64*c.Training.Iteration || !(c.Training.Seconds > 0) || c.Training.Command != shellLine(os.Args) {
 				t.Errorf("%+v", c)
 			}
 			if e := c.Evaluation; r.Best != nil && (e == nil || e.Suite != "eval_v1 "+hash || e.Rows != 6 || e.Seconds != 1.2 || e.VelErr != r.Best.VelErr || e.FallRate != r.Best.FallRate) {
@@ -231,6 +235,36 @@ func TestPolicyFile(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A command line comes back from a shell, byte for byte where JSON can hold it.
+func TestShellLine(t *testing.T) {
+	args := []string{"printf", "%s|", "--out=a/b", "", "two words", "it's", "a=[1,2]", "$HOME", "ü"}
+	out, err := exec.Command("sh", "-c", shellLine(args)).Output()
+	if want := strings.Join(args[2:], "|") + "|"; err != nil || string(out) != want {
+		t.Errorf("%s: %q, want %q (%v)", shellLine(args), out, want, err)
+	}
+	if got := shellLine([]string{"a\xffb"}); got != "'a?b'" {
+		t.Errorf("not UTF-8: %q", got)
+	}
+}
+
+// A long run's curve is thinned, and ends with its last evaluation.
+func TestCurveOf(t *testing.T) {
+	if c := curveOf(nil); c != nil {
+		t.Errorf("no evaluation: %v", c)
+	}
+	for _, n := range []int{1, maxCurve, maxCurve + 1, 10 * maxCurve} {
+		all := make([]point, n)
+		for i := range all {
+			all[i] = point{Samples: int64(i), VelErr: float64(i)}
+		}
+		c := curveOf(all)
+		if len(c) != min(n, maxCurve) || c[len(c)-1].Steps != int64(n-1) || c[0].VelErr != float64(c[0].Steps) ||
+			!slices.IsSortedFunc(c, func(a, b contract.Point) int { return cmp.Compare(a.Steps, b.Steps) }) {
+			t.Errorf("%d evaluations: %v", n, c)
+		}
 	}
 }
 
@@ -322,7 +356,7 @@ func TestTeachers(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := file.Contract
-	if len(c.Groups) != 1 || c.Groups[0].Size() != 63 || !strings.Contains(c.Notes[3], "group critic") {
+	if len(c.Groups) != 1 || c.Groups[0].Size() != 63 || !strings.Contains(c.Notes[1], "group critic") {
 		t.Errorf("the teacher's contract: groups %+v, notes %q", c.Groups, c.Notes)
 	}
 	if err := go1.Fit(&c.Spec, go1.Sensing{LinVel: true}); err == nil {

@@ -79,9 +79,15 @@ func TestInspect(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := files(t, map[string][]byte{
-		"toy.onnx":                toyWith(t, pairs(2.5)),
-		"bare.onnx":               toyWith(t, func(c *contract.Contract) { c.Normaliser = nil }),
-		"golden.onnx":             toyWith(t, pairs(2)),
+		"toy.onnx":    toyWith(t, pairs(2.5)),
+		"bare.onnx":   toyWith(t, func(c *contract.Contract) { c.Normaliser = nil }),
+		"golden.onnx": toyWith(t, pairs(2)),
+		"trained.onnx": toyWith(t, func(c *contract.Contract) {
+			c.License = "Apache-2.0"
+			c.Training = &contract.Training{Run: "r7", Iteration: 40, Steps: 2457600, Seconds: 61.54, Command: "clawlearn train --out 'a\x1b'",
+				Curve: []contract.Point{{Steps: 1000, VelErr: 0.5, YawErr: 0.25, FallRate: 1}, {Steps: 2457600, VelErr: 0.1, YawErr: 0.12, FallRate: 0.008}}}
+			c.Evaluation = &contract.Evaluation{Suite: "eval_v1 abc", Rows: 128, Seconds: 20, VelErr: 0.1, YawErr: 0.12, FallRate: 0.008, PowerW: 61.4, ActionRate: 0.0734}
+		}),
 		"plain.onnx":              plain.Bytes(),
 		"cut.onnx":                plain.Bytes()[:60],
 		"wide.onnx":               wide.Bytes(),
@@ -105,6 +111,9 @@ func TestInspect(t *testing.T) {
 		{"inspect strange.onnx", 0, []string{`"obs\x1b[2J"`}, ""},
 		{"inspect golden.onnx", 1, []string{"differs", "found: metadata"}, "golden pair 0: action[1] (right) differs by 0.5"},
 		{"inspect wide.onnx", 1, []string{"obs  float32 [1, 4]", "found: beside"}, "input obs is 4 wide, the observation has 3"},
+		{"inspect trained.onnx --set replay=false", 0, []string{"Apache-2.0", "run r7, iteration 40, commit -, world -, parent -", "2457600 steps of robots, 61.5 s", `"clawlearn train --out 'a\x1b'"`,
+			"on the way   after    0.001 M steps: 0.500 m/s, 0.250 rad/s, falls 100.0 %", "after    2.458 M steps: 0.100 m/s, 0.120 rad/s, falls 0.8 %",
+			"eval_v1 abc, 128 rows x 20 s: 0.100 m/s, 0.120 rad/s, falls 0.8 %, 61 W, action rate 0.073 rad"}, ""},
 		{"inspect weights.onnx", 1, []string{"w.data, 24 bytes"}, "needs w.data, 24 bytes"},
 		{"inspect cut.onnx", 1, nil, "cut.onnx: truncated"},
 		{"inspect text.onnx", 1, nil, "text.onnx: not an ONNX model"},

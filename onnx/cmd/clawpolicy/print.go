@@ -59,10 +59,23 @@ func origin(line func(...string), c *contract.Contract) {
 		}
 	}
 	if t := c.Training; t != nil {
-		line("training", shown(fmt.Sprintf("run %s, iteration %d, commit %s, world %s, parent %s", t.Run, t.Iteration, t.Commit, t.World, t.Parent)))
+		line("training", shown(fmt.Sprintf("run %s, iteration %d, commit %s, world %s, parent %s", t.Run, t.Iteration, orElse(t.Commit, "-"), orElse(t.World, "-"), orElse(t.Parent, "-"))))
+		if t.Steps > 0 || t.Seconds > 0 {
+			line("trained for", fmt.Sprintf("%d steps of robots, %.1f s", t.Steps, t.Seconds))
+		}
+		if t.Command != "" {
+			line("trained by", shown(t.Command))
+		}
+		for i, p := range t.Curve {
+			head := ""
+			if i == 0 {
+				head = "on the way"
+			}
+			line(head, fmt.Sprintf("after %8.3f M steps: %.3f m/s, %.3f rad/s, falls %.1f %%", float64(p.Steps)/1e6, p.VelErr, p.YawErr, 100*p.FallRate))
+		}
 	}
 	if e := c.Evaluation; e != nil {
-		line("evaluation", shown(fmt.Sprintf("%s, %d rows x %g s: %g m/s, %g rad/s, falls %g %%, %g W", e.Suite, e.Rows, e.Seconds, e.VelErr, e.YawErr, 100*e.FallRate, e.PowerW)))
+		line("evaluation", shown(fmt.Sprintf("%s, %d rows x %g s: %.3f m/s, %.3f rad/s, falls %.1f %%, %.0f W, action rate %.3f rad", e.Suite, e.Rows, e.Seconds, e.VelErr, e.YawErr, 100*e.FallRate, e.PowerW, e.ActionRate)))
 	}
 	for _, n := range c.Notes {
 		line("note", shown(n))
