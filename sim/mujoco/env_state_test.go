@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"hash/crc32"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -63,21 +61,10 @@ func bits(t testing.TB, out *rollout.Step) (b []byte) {
 // TestPromise14 is the first half of promise 14: episodes that are saved at a random step and
 // restored, on another number of threads, go on bit for bit. OPENCLAW_SOAK=14 runs all 100.
 func TestPromise14(t *testing.T) {
-	episodes := 8
-	full := os.Getenv("OPENCLAW_SOAK") == "14"
-	if full {
-		episodes = 100
-	}
-	var log *os.File
-	if name := os.Getenv("OPENCLAW_SOAK_LOG"); full && name != "" {
-		var err error
-		log, err = os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-		must(t, err)
-		defer log.Close()
-	}
+	soak := NewSoak(t, 14, 8, 100)
 	models := map[string]*Model{"full": loadFull(t), "lean": loadLean(t)}
-	for episode := range episodes {
-		seed := uint64(episode + 1)
+	for seed := range soak.Seeds() {
+		episode := int(seed - 1)
 		random := rand.New(rand.NewPCG(seed, 14))
 		physics, world := []string{"full", "lean"}[episode%2], []string{"walk", "ship"}[episode/2%2]
 		config := func(threads int) EnvConfig {
@@ -116,9 +103,7 @@ func TestPromise14(t *testing.T) {
 		if !ok {
 			t.Errorf("seed %d, %s, %s: saved at step %d of %d it goes on otherwise", seed, physics, world, at, length)
 		}
-		if log != nil {
-			must(t, json.NewEncoder(log).Encode(map[string]any{"promise": 14, "seed": seed, "physics": physics, "world": world, "saved_at": at, "ok": ok}))
-		}
+		soak.Done(seed, ok, map[string]any{"physics": physics, "world": world, "saved_at": at})
 		must(t, errors.Join(one.Close(), two.Close()))
 	}
 }
