@@ -163,7 +163,7 @@ func (t *Trainer) improve(r *Report) error {
 		t.means.add(r, &s)
 		// A minibatch that the teacher drove alone says nothing of the student's divergence.
 		if s.Students > 0 {
-			t.nets.SetLearningRate(t.cfg.PPO.steer(t.nets.LearningRate(), s.KL, target))
+			t.nets.SetLearningRate(t.cfg.PPO.Steer(t.nets.LearningRate(), s.KL, target))
 		}
 	}
 	t.means.divide(r)

@@ -17,9 +17,9 @@ func (p *PPO) entropy(share float64) float32 {
 	return p.EntropyWeight + float32(share)*(p.EntropyEnd-p.EntropyWeight)
 }
 
-// steer is the learning rate after a minibatch that diverged by kl: smaller by half again
+// Steer is the learning rate after a minibatch that diverged by kl: smaller by half again
 // beyond twice the target, larger below half of it.
-func (p *PPO) steer(rate, kl, target float64) float64 {
+func (p *PPO) Steer(rate, kl, target float64) float64 {
 	switch {
 	case target == 0:
 		return rate
