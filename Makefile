@@ -87,20 +87,23 @@ bench-peers: build ## compare the simulator with EnvPool's Go1, 10 minutes, resu
 		--policy '$(or $(POLICY),../shared/policies/go1_policy.onnx)'
 
 # A promise's test is named TestPromise<n>...; it runs a short seeded sample unless OPENCLAW_SOAK is n, and then the full count, writing
-# a line of JSON a case to the file OPENCLAW_SOAK_LOG names. So do the tests of this table, each under a word: WORD FOLDER TEST.
-SOAKS = mutants ./agent/safety TestMutants\n hour ./sim/e2e TestSoakHourOfWalking\n
+# a line of JSON a case to the file OPENCLAW_SOAK_LOG names. So do the tests of this table, each under a word: WORD FOLDER TEST [TAG].
+# The log stays: a soak that was ended goes on with the cases that it has not, of the same commit. To begin anew remove it.
+SOAKS = mutants ./agent/safety TestMutants\n hour ./sim/e2e TestSoakHourOfWalking\n memory ./learner/cmd/clawlearn TestMemoryOfARunIsFlat torch\n
 PROMISE ?=
-soak: deps ## run the full count of one promise's test, log in out/soak [PROMISE=n|mutants|hour]
+soak: deps ## run the full count of one promise's test, or go on with it, log in out/soak [PROMISE=n|mutants|hour|memory]
 	@tests=$$(grep -rEo --include='*_test.go' '^func TestPromise0*[0-9]+' . | \
-		sed -E 's/^(.*)\/[^/]*:func TestPromise0*([0-9]+)$$/\2 \1 TestPromise0*\2([^0-9].*)?/' | sort -nu; printf ' $(SOAKS)'); \
+		sed -E 's/^(.*)\/[^/]*:func TestPromise0*([0-9]+)$$/\2 \1 TestPromise0*\2([^0-9].*)?/' | sort -u | sort -ns; printf ' $(SOAKS)'); \
 	found=$$(awk -v n='$(PROMISE)' 'n != "" && $$1 == n' <<<"$$tests"); \
 	if [ -z "$$found" ]; then \
 		echo "soak: PROMISE=$(PROMISE): want one of:" $$(awk '{print $$1}' <<<"$$tests" | uniq) >&2; exit 2; \
 	fi; \
-	folders=$$(awk '{print $$2}' <<<"$$found"); name=$$(awk '{print $$3; exit}' <<<"$$found"); \
-	mkdir -p out/soak; log='$(CURDIR)/out/soak/promise-$(PROMISE).jsonl'; rm -f "$$log"; \
+	folders=$$(awk '{print $$2}' <<<"$$found"); name=$$(awk '{print $$3; exit}' <<<"$$found"); tag=$$(awk '{print $$4; exit}' <<<"$$found"); \
+	mkdir -p out/soak; log='$(CURDIR)/out/soak/promise-$(PROMISE).jsonl'; \
 	echo "soak: $(PROMISE) in" $$folders "with log $$log"; \
-	OPENCLAW_SOAK='$(PROMISE)' OPENCLAW_SOAK_LOG="$$log" go test $$folders -run "^$$name\$$" -count=1 -timeout 0 -v
+	if [ -n "$$tag" ]; then $(MAKE) deps-torch && source .deps/env || exit 1; fi; \
+	OPENCLAW_SOAK='$(PROMISE)' OPENCLAW_SOAK_LOG="$$log" OPENCLAW_SOAK_COMMIT='$(COMMIT)' \
+		go test -tags "$$tag" $$folders -run "^$$name\$$" -count=1 -timeout 0 -v
 
 lint: deps ## check form and find mistakes: gofmt, go mod tidy, go vet, staticcheck, tests of the scripts
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "lint: run gofmt -w on:" $$unformatted >&2; exit 1; }
