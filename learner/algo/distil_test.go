@@ -165,7 +165,8 @@ func TestTeacherStepsGiveNoSurrogate(t *testing.T) {
 	}
 }
 
-// The student comes to do what the teacher says, by each loss.
+// The student comes to do what the teacher says, by each loss (row 37 of the cases: elsewhere the loss
+// stayed where it was).
 func TestStudentLearnsLabels(t *testing.T) {
 	for _, test := range []struct {
 		loss   string
@@ -221,7 +222,8 @@ func TestStudentAsItsOwnTeacher(t *testing.T) {
 	})
 }
 
-// An actor that reads the critic's group teaches one that does not, by way of a checkpoint.
+// An actor that reads the critic's group teaches one that does not, by way of a checkpoint, and
+// says its means, without the noise that it was trained with (row 37 of the cases).
 func TestPrivilegedTeacher(t *testing.T) {
 	cfg := cartConfig()
 	cfg.Net.Group, cfg.Net.Normaliser = "critic", true
@@ -262,7 +264,7 @@ func TestPrivilegedTeacher(t *testing.T) {
 	}
 }
 
-// Teachers that do not suit are refused before anything is learnt (cases.md row 37).
+// Teachers that do not suit are refused before anything is learnt (row 37 of the cases).
 func TestTeacherRefused(t *testing.T) {
 	wise := newTrainer(t, cartConfig(), newCarts(cartRows, cartEpisode, 1), Options{})
 	var state []Section

@@ -53,7 +53,7 @@ func newEcho() *echo {
 }
 
 // A teacher trained on other observations, or whose actions mean something else, is refused
-// by the group, term or member that differs (cases.md row 37).
+// by the group, term or member that differs (row 37 of the cases).
 func TestForeignRefuses(t *testing.T) {
 	env := cartsSpec()
 	env.Rows = 2

@@ -24,7 +24,7 @@ func cloneState(s []Section) []Section {
 
 // A run that is saved, thrown away and taken up by another process goes on bit for bit, and what
 // it reports too: rows, episodes under way, noise, order, mixing, normaliser, optimiser, learning
-// rate and teacher are all in the state (cases.md row 36).
+// rate and teacher are all in the state (row 36 of the cases).
 func TestResume(t *testing.T) {
 	for name, cfg := range map[string]func() Config{
 		"ppo": cartConfig,

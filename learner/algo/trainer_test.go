@@ -118,7 +118,7 @@ func TestLearnsCarts(t *testing.T) {
 }
 
 // What is not finite, seen or earned or made of it, is not learnt from; three times in a row end
-// the run (cases.md row 31).
+// the run (row 31 of the cases).
 func TestNotFinite(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, test := range []struct {
@@ -181,7 +181,7 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// One spike is a bad iteration, not the end, and nothing breaks later (cases.md row 31).
+// One spike is a bad iteration, not the end, and nothing breaks later (row 31 of the cases).
 func TestRewardSpike(t *testing.T) {
 	for _, spike := range []float32{-1e6, 1e6} {
 		cfg := cartConfig()
@@ -200,7 +200,7 @@ func TestRewardSpike(t *testing.T) {
 	}
 }
 
-// The deviation stays in its range however it is pushed.
+// The deviation stays in its range however it is pushed (row 31 of the cases).
 func TestStdStaysInRange(t *testing.T) {
 	for _, entropy := range []float32{1000, 0} {
 		cfg := cartConfig()
@@ -268,7 +268,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 }
 
 // A time-out bootstraps from the value of the observation it reached, a fall from nothing, and
-// neither from the next episode (cases.md row 33).
+// neither from the next episode (row 33 of the cases).
 func TestEndsOfEpisodes(t *testing.T) {
 	cfg := cartConfig()
 	cfg.PPO.Lambda = 0
@@ -368,7 +368,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// Memory stays flat over 10 000 iterations (cases.md row 39).
+// Memory stays flat over 10 000 iterations (row 39 of the cases).
 func TestMemoryIsFlat(t *testing.T) {
 	cfg := cartConfig()
 	cfg.Steps, cfg.PPO.Epochs, cfg.PPO.Minibatches = 4, 1, 1

@@ -337,6 +337,8 @@ func TestEveryBreakIsCaught(t *testing.T) {
 				}
 			}
 		})},
+		// Row 35 of the cases: who is not told of time-outs learns that standing well was worth nothing.
+		{"time-outs are not told", "TimeOuts", after(func(_ *broken, out *rollout.Step) { clear(out.TimedOut) })},
 		{"a time-out is called a fall", "TimeOuts", after(func(_ *broken, out *rollout.Step) {
 			for row := range out.TimedOut {
 				out.Terminated[row] = out.Terminated[row] || out.TimedOut[row]

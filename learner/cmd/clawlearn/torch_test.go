@@ -145,7 +145,7 @@ func until(t *testing.T, p *program, what string, is func() bool) {
 }
 
 // Killed after iteration k and resumed, as often as that happens, a deterministic run comes to the parameters and numbers of one that nobody
-// disturbed, the schedule of a run of known length and a teacher that moves included.
+// disturbed, the schedule of a run of known length and a teacher that moves included (row 36 of the cases).
 func TestKilledAndResumedIsExact(t *testing.T) {
 	const whole = 120
 	length := []string{"--deterministic", "--preset", "ship", "--iterations", "120", "--seed", "3",

@@ -136,7 +136,8 @@ func (p *poisoned) Step(ctx context.Context, action []float32, out *rollout.Step
 	return err
 }
 
-// Three minibatches in a row that are not finite take the checkpoint back, once; a second time from there ends the run.
+// Three minibatches in a row that are not finite take the checkpoint back, once; a second time from there ends the run (row 31 of the
+// cases).
 func TestDiverged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	cfg := tinyConfig(24)
