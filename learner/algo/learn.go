@@ -80,8 +80,10 @@ func (t *Trainer) clone(r *Report) error {
 	random := rand.New(&t.order)
 	count := max(1, (b.Steps*b.Rows+t.cfg.Warm.Batch-1)/t.cfg.Warm.Batch)
 	batches := 0
+	batch := nets.Batch{PolicyObs: b.PolicyObs, CriticObs: b.CriticObs, Label: b.Label}
 	for index := range b.Minibatches(random, t.cfg.Warm.Epochs, count) {
-		mse, err := t.nets.Regress(b.PolicyObs, b.Label, index, t.draw(random, len(index)))
+		batch.Index, batch.Mirror = index, t.draw(random, len(index))
+		s, err := t.nets.Regress(&batch, 0)
 		if err != nil {
 			if !errors.Is(err, nets.ErrNonFinite) {
 				return err
@@ -92,7 +94,7 @@ func (t *Trainer) clone(r *Report) error {
 			continue
 		}
 		t.diverged = 0
-		r.LabelRMSE += math.Sqrt(mse)
+		r.LabelRMSE += math.Sqrt(s.Distill)
 		batches++
 	}
 	r.LabelRMSE /= float64(max(1, batches))

@@ -3,11 +3,9 @@
 package nets
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"strings"
 	"testing"
 	"unsafe"
 
@@ -38,6 +36,24 @@ func smallNets() Config {
 	return Config{Policy: 9, Critic: 13, Act: 4, ActorHidden: []int{32, 24}, CriticHidden: []int{40, 16}, InitStd: 0.7, MinStd: 0.1,
 		MaxStd: 1.65, Normaliser: true, Seed: 3, Workers: 2,
 		MirrorPolicy: rotation(9), MirrorCritic: rotation(13), MirrorAction: rotation(4)}
+}
+
+// historyNets are smallNets whose actor reads eight frames by an encoder: kernels that overlap,
+// that leave an oldest position out, and two layers of them.
+func historyNets() Config {
+	c := smallNets()
+	const frames = 8
+	c.Encoder = &Encoder{Frames: frames, Convs: []Conv{{Channels: 10, Kernel: 3, Stride: 2}, {Channels: 6, Kernel: 2, Stride: 1}}, Latent: 5, Velocity: 7}
+	frame := rotation(c.Policy)
+	c.MirrorPolicy = Mirror{}
+	for k := range frames {
+		for i, j := range frame.Index {
+			c.MirrorPolicy.Index = append(c.MirrorPolicy.Index, int32(k*c.Policy)+j)
+			c.MirrorPolicy.Sign = append(c.MirrorPolicy.Sign, frame.Sign[i])
+		}
+	}
+	c.Policy *= frames
+	return c
 }
 
 // mixedBatch is a randomBatch with teacher's steps, labels and mirrored
@@ -136,6 +152,37 @@ func (a *tape) network(x *ts.Tensor, params []parameter) *ts.Tensor {
 	return x
 }
 
+// actor is the actor's means for observations x (count, Policy), and what an encoder
+// estimates (nil without one).
+func (a *tape) actor(n *Nets, x []float32, count int64) (mu, velocity *ts.Tensor) {
+	c, e := &n.config, n.config.Encoder
+	first := e.parameters()
+	layers := n.params[first : first+2*len(c.ActorHidden)+2]
+	obs := a.of(x, count, int64(c.Policy))
+	if e == nil {
+		return a.network(obs, layers), nil
+	}
+	frame, channels := int64(c.frame()), int64(c.frame())
+	seen := a.keep(a.keep(obs.MustView([]int64{count, int64(e.Frames), frame}, false)).MustTranspose(1, 2, false))
+	for i, v := range e.Convs {
+		length := seen.MustSize()[2]
+		skip := (length - int64(v.Kernel)) % int64(v.Stride)
+		seen = a.keep(seen.MustNarrow(2, skip, length-skip, false))
+		weight := a.keep(n.params[2*i].tensor.MustView([]int64{int64(v.Channels), int64(v.Kernel), channels}, false))
+		weight = a.keep(weight.MustTranspose(1, 2, false)) // torch's: (out, channels, kernel)
+		seen = a.keep(ts.MustConv1d(seen, weight, n.params[2*i+1].tensor, []int64{int64(v.Stride)}, []int64{0}, []int64{1}, 1))
+		seen = a.keep(seen.MustElu(false))
+		channels = int64(v.Channels)
+	}
+	features := a.keep(a.keep(seen.MustTranspose(1, 2, false)).MustReshape([]int64{count, -1}, false))
+	heads := n.params[2*len(e.Convs) : first]
+	latent := a.keep(a.keep(ts.MustLinear(features, heads[0].tensor, heads[1].tensor)).MustElu(false))
+	velocity = a.keep(ts.MustLinear(features, heads[2].tensor, heads[3].tensor))
+	newest := a.keep(obs.MustNarrow(1, int64(c.Policy)-frame, frame, false))
+	trunk := a.keep(ts.MustCat([]*ts.Tensor{newest, latent, a.keep(velocity.MustDetach(false))}, 1))
+	return a.network(trunk, layers), velocity
+}
+
 // gather is the batch's samples of array (.., dim) fp16 in Index's order,
 // mirrored where the batch says so.
 func gather(b *Batch, array []uint16, dim int, mirror Mirror) []float32 {
@@ -196,9 +243,9 @@ func (a *tape) reference(n *Nets, b *Batch, l *Loss) (loss, kl *ts.Tensor) {
 		}
 	}
 	action := gather(b, b.Action, c.Act, c.MirrorAction)
-	layers := 2*len(c.ActorHidden) + 2
+	layers := c.Encoder.parameters() + 2*len(c.ActorHidden) + 2
 	logStd := n.params[layers].tensor
-	mu := a.network(a.of(normalised(gather(b, b.PolicyObs, c.Policy, c.MirrorPolicy), &n.running[actor]), count, int64(c.Policy)), n.params[:layers])
+	mu, velocity := a.actor(n, normalised(gather(b, b.PolicyObs, c.Policy, c.MirrorPolicy), &n.running[actor]), count)
 	value := a.network(a.of(normalised(gather(b, b.CriticObs, c.Critic, c.MirrorCritic), &n.running[critic]), count, int64(c.Critic)), n.params[layers+1:])
 	value = a.keep(value.MustView([]int64{count}, false))
 
@@ -251,7 +298,21 @@ func (a *tape) reference(n *Nets, b *Batch, l *Loss) (loss, kl *ts.Tensor) {
 
 	loss = a.add(surrogate, a.times(valueLoss, float64(l.ValueWeight)))
 	loss = a.sub(loss, a.times(entropy, float64(l.EntropyWeight)))
-	return a.add(loss, a.times(distill, float64(l.DistillWeight))), kl
+	loss = a.add(loss, a.times(distill, float64(l.DistillWeight)))
+	if velocity != nil {
+		loss = a.add(loss, a.times(a.velocityError(b, c, velocity), float64(l.VelocityWeight)))
+	}
+	return loss, kl
+}
+
+// velocityError is the mean squared error of an encoder's estimates to what the critic is shown.
+func (a *tape) velocityError(b *Batch, c *Config, velocity *ts.Tensor) *ts.Tensor {
+	shown, count := gather(b, b.CriticObs, c.Critic, c.MirrorCritic), len(b.Index)
+	var truth []float32
+	for ; len(shown) > 0; shown = shown[c.Critic:] {
+		truth = append(truth, shown[c.Encoder.Velocity:][:VelocityDim]...)
+	}
+	return a.times(a.sum(a.square(a.sub(velocity, a.of(truth, int64(count), VelocityDim)))), 1/float64(count*VelocityDim))
 }
 
 // gradientOf is a tensor's gradient after backward, in its own memory.
@@ -281,19 +342,25 @@ func (a *tape) clip(params []parameter, most float64) {
 }
 
 func TestGradientIsAutograds(t *testing.T) {
-	for name, l := range map[string]Loss{
-		"ppo":                   {Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003},
-		"value clipped":         {Clip: 0.1, ValueClip: 0.05, ValueWeight: 0.5, EntropyWeight: 0.01},
-		"nll":                   {Clip: 0.2, ValueWeight: 1, DistillWeight: 0.1, Distill: NLL},
-		"nll, std detached":     {Clip: 0.2, ValueWeight: 1, DistillWeight: 0.1, Distill: NLL, StdDetached: true},
-		"mse":                   {Clip: 0.2, ValueWeight: 1, DistillWeight: 1, Distill: MSE},
-		"kl":                    {Clip: 0.2, ValueWeight: 1, DistillWeight: 0.3, Distill: KL},
-		"kl, std detached":      {Clip: 0.2, ValueWeight: 1, DistillWeight: 0.3, Distill: KL, StdDetached: true},
-		"distillation and more": {Clip: 0.3, ValueClip: 0.2, ValueWeight: 2, EntropyWeight: 0.02, DistillWeight: 0.5, Distill: NLL},
+	for name, test := range map[string]struct {
+		nets Config
+		loss Loss
+	}{
+		"ppo":                   {smallNets(), Loss{Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003}},
+		"value clipped":         {smallNets(), Loss{Clip: 0.1, ValueClip: 0.05, ValueWeight: 0.5, EntropyWeight: 0.01}},
+		"nll":                   {smallNets(), Loss{Clip: 0.2, ValueWeight: 1, DistillWeight: 0.1, Distill: NLL}},
+		"nll, std detached":     {smallNets(), Loss{Clip: 0.2, ValueWeight: 1, DistillWeight: 0.1, Distill: NLL, StdDetached: true}},
+		"mse":                   {smallNets(), Loss{Clip: 0.2, ValueWeight: 1, DistillWeight: 1, Distill: MSE}},
+		"kl":                    {smallNets(), Loss{Clip: 0.2, ValueWeight: 1, DistillWeight: 0.3, Distill: KL}},
+		"kl, std detached":      {smallNets(), Loss{Clip: 0.2, ValueWeight: 1, DistillWeight: 0.3, Distill: KL, StdDetached: true}},
+		"distillation and more": {smallNets(), Loss{Clip: 0.3, ValueClip: 0.2, ValueWeight: 2, EntropyWeight: 0.02, DistillWeight: 0.5, Distill: NLL}},
+		"history":               {historyNets(), Loss{Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003, VelocityWeight: 0.7}},
+		"history, no velocity":  {historyNets(), Loss{Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003}},
+		"history, nll":          {historyNets(), Loss{Clip: 0.2, ValueWeight: 1, DistillWeight: 0.1, Distill: NLL, VelocityWeight: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := newTape(t)
-			n := newNets(t, smallNets())
+			a, l := newTape(t), test.loss
+			n := newNets(t, test.nets)
 			const samples = 3000 // several chunks a worker
 			seen := randomBatch(t, n, 500, 2)
 			if err := n.UpdateNormaliser(seen.PolicyObs, seen.CriticObs); err != nil {
@@ -368,8 +435,8 @@ func TestStepIsTorchsAdam(t *testing.T) {
 }
 
 func TestForwardIsLibtorchs(t *testing.T) {
-	for _, config := range []Config{smallNets(), recipeNets()} {
-		t.Run(strings.Trim(fmt.Sprint(config.ActorHidden), "[]"), func(t *testing.T) {
+	for name, config := range map[string]Config{"small": smallNets(), "recipe": recipeNets(), "history": historyNets()} {
+		t.Run(name, func(t *testing.T) {
 			a := newTape(t)
 			n := newNets(t, config)
 			const rows = 2500
@@ -379,20 +446,28 @@ func TestForwardIsLibtorchs(t *testing.T) {
 			}
 			b = randomBatch(t, n, rows, 12)
 			b.Mirror = make([]bool, rows)
-			layers := 2*len(config.ActorHidden) + 2
-			for k, got := range [][]float32{b.Mean, b.OldValue} {
-				obs, dim, params := b.PolicyObs, config.Policy, n.params[:layers]
-				if k == critic {
-					obs, dim, params = b.CriticObs, config.Critic, n.params[layers+1:]
-				}
-				x := make([]float32, rows*dim)
-				buffer.Decode(x, obs)
+			seen := [2][]float32{make([]float32, rows*config.Policy), make([]float32, rows*config.Critic)}
+			for k, obs := range [][]uint16{b.PolicyObs, b.CriticObs} {
+				buffer.Decode(seen[k], obs)
 				if config.Normaliser {
-					x = normalised(x, &n.running[k])
+					seen[k] = normalised(seen[k], &n.running[k])
 				}
-				for i, want := range a.network(a.of(x, rows, int64(dim)), params).Float64Values() {
-					if off := math.Abs(float64(got[i]) - want); off > 1e-5 {
-						t.Fatalf("network %d, number %d: %g, libtorch's %g", k, i, got[i], want)
+			}
+			mu, velocity := a.actor(n, seen[actor], rows)
+			_, last := n.Layers()
+			value := a.network(a.of(seen[critic], rows, int64(config.Critic)), n.params[len(n.params)-2*len(last):])
+			want, got := []*ts.Tensor{mu, value}, [][]float32{b.Mean, b.OldValue}
+			if velocity != nil {
+				estimated := make([]float32, rows*VelocityDim)
+				if err := n.Estimate(b.PolicyObs, rows, estimated); err != nil {
+					t.Fatal(err)
+				}
+				want, got = append(want, velocity), append(got, estimated)
+			}
+			for k, tensor := range want {
+				for i, want := range tensor.Float64Values() {
+					if off := math.Abs(float64(got[k][i]) - want); off > 1e-5 {
+						t.Fatalf("network %d, number %d: %g, libtorch's %g", k, i, got[k][i], want)
 					}
 				}
 			}

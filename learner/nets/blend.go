@@ -2,19 +2,14 @@
 
 package nets
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Blend moves n's parameters towards those of other, networks of the same shape: each
 // becomes keep of its own and 1 - keep of the other's. n takes over other's normaliser; its
 // optimiser is left alone. A keep of 0 makes n's outputs other's bit for bit.
 func (n *Nets) Blend(other *Nets, keep float32) error {
-	a, b := n.header(), other.header()
-	if a.Policy != b.Policy || a.Critic != b.Critic || a.Act != b.Act || a.Normaliser != b.Normaliser ||
-		!slices.Equal(a.ActorHidden, b.ActorHidden) || !slices.Equal(a.CriticHidden, b.CriticHidden) {
-		return fmt.Errorf("nets: Blend: networks of different shapes: %+v and %+v", a, b)
+	if name, a, b := n.header().differs(other.header()); name != "" {
+		return fmt.Errorf("nets: Blend: networks of different shapes: %s is %v and %v", name, a, b)
 	}
 	if !(keep >= 0 && keep <= 1) {
 		return fmt.Errorf("nets: Blend: keep is %v, want 0..1", keep)

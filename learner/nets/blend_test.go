@@ -9,7 +9,13 @@ import (
 )
 
 func TestBlend(t *testing.T) {
-	other := newNets(t, smallNets())
+	for name, config := range map[string]Config{"small": smallNets(), "history": historyNets()} {
+		t.Run(name, func(t *testing.T) { blends(t, config) })
+	}
+}
+
+func blends(t *testing.T, config Config) {
+	other := newNets(t, config)
 	b := randomBatch(t, other, 300, 1)
 	train(t, other, b, ppo(), 300, 5)
 	if err := other.UpdateNormaliser(b.PolicyObs, b.CriticObs); err != nil {
@@ -20,7 +26,7 @@ func TestBlend(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, keep := range []float32{0, 0.75, 1} {
-		n := newNets(t, smallNets())
+		n := newNets(t, config)
 		before := append([]float32(nil), n.params[0].value...)
 		if err := n.Blend(other, keep); err != nil {
 			t.Fatal(err)
@@ -41,20 +47,20 @@ func TestBlend(t *testing.T) {
 		}
 		// The normaliser is a copy too.
 		mean, _ := n.NormaliserStats()
-		if err := other.UpdateNormaliser(b.PolicyObs[:9], nil); err != nil {
+		if err := other.UpdateNormaliser(b.PolicyObs[:config.Policy], nil); err != nil {
 			t.Fatal(err)
 		}
 		if after, _ := n.NormaliserStats(); !equal(mean, after) {
 			t.Error("the other's normaliser moves the copy's")
 		}
 	}
-	bigger := smallNets()
+	bigger := config
 	bigger.ActorHidden = []int{32}
-	n := newNets(t, smallNets())
+	n := newNets(t, config)
 	for want, err := range map[string]error{
-		"different shapes": n.Blend(newNets(t, bigger), 0),
-		"keep is -0.1":     n.Blend(other, -0.1),
-		"keep is NaN":      n.Blend(other, float32(math.NaN())),
+		"different shapes: ActorHidden is [32 24] and [32]": n.Blend(newNets(t, bigger), 0),
+		"keep is -0.1": n.Blend(other, -0.1),
+		"keep is NaN":  n.Blend(other, float32(math.NaN())),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

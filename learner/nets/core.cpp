@@ -15,19 +15,16 @@
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <vector>
 
+#include "encoder.h"
 #include "kernels.h"
+#include "layer.h"
 
-// Of MKL inside libtorch_cpu.so: Fortran's matrix product (columns first), and the number of threads of the calling thread's products.
-extern "C" void sgemm_(const char *trans_a, const char *trans_b, const int *m, const int *n, const int *k, const float *alpha,
-                       const float *a, const int *lda, const float *b, const int *ldb, const float *beta, float *c, const int *ldc);
+// Of MKL inside libtorch_cpu.so: the number of threads of the calling thread's products.
 extern "C" int MKL_Set_Num_Threads_Local(int threads);
 
 // MKL asks this of itself before it looks at what the processor can do, and on any other maker's takes kernels of an older kind: on
@@ -38,6 +35,7 @@ extern "C" int mkl_serv_intel_cpu_true() { return __builtin_cpu_supports("avx2")
 namespace {
 
 const int64_t kChunk = 1024;              // samples: 2 MB of activations in the widest layer that is usual
+const int64_t kHistoryChunk = 256;        // of an actor with an encoder: what its first kernels read is some kB a sample
 const int64_t kThreadFlops = 4000000;     // a forward pass smaller than this is done before another thread wakes up
 const double kLog2Pi = 1.8378770664093453;
 
@@ -133,68 +131,47 @@ class Pool {
   bool stopping_ = false;
 };
 
-// Floats at a cache line's start, all 0: products of equal numbers are then equal bit for bit.
-class Floats {
- public:
-  explicit Floats(size_t n = 0) {
-    if (n == 0) return;
-    size_t bytes = (n * sizeof(float) + 63) / 64 * 64;
-    data_.reset(static_cast<float *>(std::aligned_alloc(64, bytes)));
-    if (!data_) throw std::bad_alloc();
-    std::memset(data_.get(), 0, bytes);
-  }
-  operator float *() const { return data_.get(); }
-
- private:
-  struct Free {
-    void operator()(float *data) const { std::free(data); }
-  };
-  std::unique_ptr<float, Free> data_;
-};
-
-struct Layer {
-  int in, out;
-  const float *weight, *bias;           // (out x in), (out)
-  int64_t weight_offset, bias_offset;   // in the flat gradient
-};
-
 struct Mirror {
   std::vector<int32_t> index;
   std::vector<float> sign;
 };
 
 struct Network {
+  Network(const claw_encoder &shape, const claw_param *params) : encoder(shape, params) {}
+
+  Encoder encoder;  // between the observation and the layers; without frames: none
   std::vector<Layer> layers;
-  int in, out, widest;
+  int in, out, widest;  // of the observation, of the last layer, of any layer
   Mirror mirror;
   std::vector<float> mean, std;  // empty: no normaliser
 };
 
 // Activations of one chunk.
 struct Scratch {
-  explicit Scratch(const Network &net)
-      : x(kChunk * net.in), row(net.in), d(kChunk * net.widest), other(kChunk * net.widest) {
-    for (const Layer &layer : net.layers) h.emplace_back(kChunk * layer.out);
+  Scratch(const Network &net, int64_t chunk)
+      : x(chunk * net.in), row(net.in), encoded(net.encoder, chunk), d(chunk * net.widest), other(chunk * net.widest) {
+    for (const Layer &layer : net.layers) h.emplace_back(chunk * layer.out);
   }
   Floats x, row;          // input (chunk x in), one row before mirroring
+  Encoded encoded;        // what an encoder makes of it
   std::vector<Floats> h;  // outputs of the layers (chunk x out)
   Floats d, other;        // gradients by a layer's output and by its input (chunk x widest)
 };
 
 // One worker's sums over its samples.
 struct Sums {
-  double surrogate = 0, value = 0, kl = 0, clipped = 0, max_ratio_error = 0, distill = 0, squares = 0;
+  double surrogate = 0, value = 0, kl = 0, clipped = 0, max_ratio_error = 0, distill = 0, squares = 0, velocity = 0;
   std::vector<double> log_std;  // gradient
 
   void clear() {
-    surrogate = value = kl = clipped = max_ratio_error = distill = squares = 0;
+    surrogate = value = kl = clipped = max_ratio_error = distill = squares = velocity = 0;
     std::fill(log_std.begin(), log_std.end(), 0.0);
   }
 };
 
 struct Worker {
-  Worker(const Network *net, int act, int64_t flat)
-      : scratch{Scratch(net[CLAW_ACTOR]), Scratch(net[CLAW_CRITIC])}, gradient(flat), action(act), label(act), row(act) {
+  Worker(const Network *net, int64_t chunk, int act, int64_t flat)
+      : scratch{Scratch(net[CLAW_ACTOR], chunk), Scratch(net[CLAW_CRITIC], chunk)}, gradient(flat), action(act), label(act), row(act) {
     sums.log_std.resize(act);
   }
   Scratch scratch[CLAW_NETWORKS];
@@ -203,15 +180,13 @@ struct Worker {
   Sums sums;
 };
 
-// y (n x out) = x (n x in) weight^T.
-void multiply(const Layer &l, const float *x, float *y, int n) {
-  const float one = 1, zero = 0;
-  sgemm_("T", "N", &l.out, &n, &l.in, &one, l.weight, &l.in, x, &l.in, &zero, y, &l.out);
-}
+// What the layers read of the n rows in s.x.
+const float *input(const Network &net, const Scratch &s) { return net.encoder.frames > 0 ? s.encoded.trunk : s.x; }
 
 // Outputs of the last layer for the n rows in s.x.
 float *forward(const Network &net, const Scratch &s, int n) {
-  const float *x = s.x;
+  if (net.encoder.frames > 0) encode(net.encoder, s.x, s.encoded, n);
+  const float *x = input(net, s);
   for (size_t i = 0; i < net.layers.size(); i++) {
     multiply(net.layers[i], x, s.h[i], n);
     bias_activate(s.h[i], net.layers[i].bias, n, net.layers[i].out, i + 1 < net.layers.size());
@@ -222,19 +197,18 @@ float *forward(const Network &net, const Scratch &s, int n) {
 
 // Adds to gradient what the n rows' d in s.d, the loss's gradient by the last layer's output, makes of it.
 void backward(const Network &net, const Scratch &s, int n, float *gradient) {
-  const float one = 1, zero = 0;
   float *d = s.d, *other = s.other;
   for (size_t i = net.layers.size(); i-- > 0;) {
     const Layer &l = net.layers[i];
-    const float *x = i > 0 ? s.h[i - 1] : s.x;
-    sgemm_("N", "T", &l.in, &l.out, &n, &one, x, &l.in, d, &l.out, &one, gradient + l.weight_offset, &l.in);
-    add_columns(gradient + l.bias_offset, d, n, l.out);
+    const float *x = i > 0 ? s.h[i - 1] : input(net, s);
+    by_parameters(l, x, d, n, gradient);
     if (i > 0) {
-      sgemm_("N", "N", &l.in, &n, &l.out, &one, l.weight, &l.in, d, &l.out, &zero, other, &l.in);
+      by_input(l, d, other, n, 0, l.in, 0);
       elu_backward(other, x, n, l.in);
       std::swap(d, other);
     }
   }
+  if (net.encoder.frames > 0) encode_backward(net.encoder, net.layers.front(), d, s.encoded, n, gradient);
 }
 
 void reflect(float *dst, const float *src, const Mirror &m, int n) {
@@ -260,23 +234,35 @@ int64_t part(int64_t n, int w, int workers) { return n * w / workers; }
 
 struct claw_core {
   explicit claw_core(const claw_config &c)
-      : act(c.act), flat(c.flat), m(c.m), v(c.v), min_log_std(c.min_log_std), max_log_std(c.max_log_std), pool(c.workers) {
+      : act(c.act),
+        flat(c.flat),
+        chunk(c.encoder.frames > 0 ? kHistoryChunk : kChunk),
+        m(c.m),
+        v(c.v),
+        min_log_std(c.min_log_std),
+        max_log_std(c.max_log_std),
+        network{Network(c.encoder, c.param), Network(claw_encoder(), nullptr)},
+        pool(c.workers) {
     const claw_param *p = c.param;
     for (int k = 0; k < CLAW_NETWORKS; k++) {
       Network &net = network[k];
       group[k].begin = p->offset;
+      if (net.encoder.frames > 0) {
+        params[k].assign(p, p + net.encoder.parameters());
+        p += net.encoder.parameters();
+      }
       for (int i = 0; i < c.layers[k]; i++, p += 2) {
         net.layers.push_back({c.width[k][i], c.width[k][i + 1], p[0].value, p[1].value, p[0].offset, p[1].offset});
         params[k].insert(params[k].end(), {p[0], p[1]});
       }
-      net.in = net.layers.front().in;
+      net.in = net.encoder.frames > 0 ? net.encoder.frames * net.encoder.frame : net.layers.front().in;
       net.out = net.layers.back().out;
       net.widest = 0;
       for (const Layer &l : net.layers) net.widest = std::max({net.widest, l.in, l.out});
       if (k == CLAW_ACTOR) log_std = *p++;
       group[k].end = k == CLAW_ACTOR ? p->offset : flat;
     }
-    for (int w = 0; w < c.workers; w++) workers.emplace_back(network, act, flat);
+    for (int w = 0; w < c.workers; w++) workers.emplace_back(network, chunk, act, flat);
     norms.resize(2 * c.workers);
     for (auto *spread : {&sigma, &old_sigma, &log_sigma, &log_old_sigma}) spread->resize(act);
   }
@@ -286,7 +272,7 @@ struct claw_core {
   };
 
   int act;
-  int64_t flat;
+  int64_t flat, chunk;
   float *m, *v;
   float min_log_std, max_log_std;
   Network network[CLAW_NETWORKS];
@@ -308,7 +294,7 @@ struct claw_core {
       std::memset(worker.gradient, 0, flat * sizeof(float));
       worker.sums.clear();
       int64_t begin = part(n, w, pool.workers()), length = part(n, w + 1, pool.workers()) - begin;
-      int count = int((length + kChunk - 1) / kChunk);
+      int count = int((length + chunk - 1) / chunk);
       for (int i = 0; i < count; i++) {
         int64_t first = part(length, i, count);
         f(worker, begin + first, int(part(length, i + 1, count) - first));
@@ -444,6 +430,31 @@ float critic_sample(const Task &t, Sums &sums, int64_t i, float value) {
   return float(t.loss->value_weight * slope * t.per_sample);
 }
 
+// The error of the velocity that the encoder estimates for the n samples from first on, from what the critic is shown of the true one.
+// weight times its gradient is left for encode_backward; the error's sum goes into sums.
+void velocity_samples(const claw_core &c, Worker &worker, const int32_t *index, const bool *mirror, const uint16_t *critic_obs,
+                      double weight, int64_t first, int n) {
+  const Network &critic = c.network[CLAW_CRITIC];
+  const Encoded &s = worker.scratch[CLAW_ACTOR].encoded;
+  const int label = c.network[CLAW_ACTOR].encoder.label;
+  float want[kVelocity];
+  for (int r = 0; r < n; r++) {
+    const uint16_t *obs = critic_obs + int64_t(index[first + r]) * critic.in;
+    half_to_float(want, obs + label, kVelocity);
+    if (mirror && mirror[first + r]) {
+      for (int j = 0; j < kVelocity; j++) {
+        half_to_float(want + j, obs + critic.mirror.index[label + j], 1);
+        want[j] *= critic.mirror.sign[label + j];
+      }
+    }
+    for (int j = 0; j < kVelocity; j++) {
+      double off = double(s.velocity[r * kVelocity + j]) - want[j];
+      worker.sums.velocity += off * off / kVelocity;
+      s.d_velocity[r * kVelocity + j] = float(weight * 2 * off / kVelocity);
+    }
+  }
+}
+
 void chunk_gradient(claw_core &c, const Task &t, Worker &worker, int64_t first, int n) {
   for (int k = 0; k < CLAW_NETWORKS; k++) {
     const Network &net = c.network[k];
@@ -452,6 +463,8 @@ void chunk_gradient(claw_core &c, const Task &t, Worker &worker, int64_t first, 
     auto mirrored = [&](int r) { return t.mirror && t.mirror[first + r]; };
     for (int r = 0; r < n; r++) take(net, s, r, obs + int64_t(t.index[first + r]) * net.in, mirrored(r));
     const float *y = forward(net, s, n);
+    if (net.encoder.frames > 0)
+      velocity_samples(c, worker, t.index, t.mirror, t.critic_obs, t.loss->velocity_weight * t.per_sample, first, n);
     for (int r = 0; r < n; r++) {
       int64_t i = t.index[first + r];
       if (k == CLAW_ACTOR) {
@@ -499,12 +512,13 @@ void claw_normalise(claw_core *core, int network, const float *mean, const float
 
 void claw_forward(claw_core *core, int network, int64_t n, const uint16_t *obs, bool mirrored, float *out) {
   const Network &net = core->network[network];
-  int64_t flops = 0;
+  const int64_t chunk = core->chunk;
+  int64_t flops = net.encoder.flops();
   for (const Layer &l : net.layers) flops += 2 * int64_t(l.in) * l.out;
   auto rows = [&](int w, int64_t begin, int64_t end) {
     const Scratch &s = core->workers[w].scratch[network];
-    for (int64_t first = begin; first < end; first += kChunk) {
-      int count = int(std::min(kChunk, end - first));
+    for (int64_t first = begin; first < end; first += chunk) {
+      int count = int(std::min(chunk, end - first));
       for (int r = 0; r < count; r++) take(net, s, r, obs + (first + r) * net.in, mirrored);
       std::memcpy(out + first * net.out, forward(net, s, count), size_t(count) * net.out * sizeof(float));
     }
@@ -516,6 +530,18 @@ void claw_forward(claw_core *core, int network, int64_t n, const uint16_t *obs, 
     return;
   }
   core->pool.run([&](int w) { rows(w, part(n, w, workers), part(n, w + 1, workers)); });
+}
+
+void claw_estimate(claw_core *core, int64_t n, const uint16_t *obs, float *out) {
+  Arithmetic arithmetic;
+  const Network &net = core->network[CLAW_ACTOR];
+  const Scratch &s = core->workers[0].scratch[CLAW_ACTOR];
+  for (int64_t first = 0; first < n; first += core->chunk) {
+    int count = int(std::min(core->chunk, n - first));
+    for (int r = 0; r < count; r++) take(net, s, r, obs + (first + r) * net.in, false);
+    encode(net.encoder, s.x, s.encoded, count);
+    std::memcpy(out + first * kVelocity, s.encoded.velocity, size_t(count) * kVelocity * sizeof(float));
+  }
 }
 
 void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int32_t *index, const bool *mirror,
@@ -546,18 +572,20 @@ void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int3
     s.kl += worker.sums.kl * task.per_student;
     s.clip_fraction += worker.sums.clipped * task.per_student;
     s.value += worker.sums.value * task.per_sample;
+    s.velocity += worker.sums.velocity * task.per_sample;
     s.distill += worker.sums.distill * task.per_label;
     s.label_rmse += worker.sums.squares * task.per_label / core->act;
     s.max_ratio_error = std::max(s.max_ratio_error, worker.sums.max_ratio_error);
   }
   s.label_rmse = std::sqrt(s.label_rmse);
   s.loss = s.surrogate + loss->value_weight * s.value - loss->entropy_weight * s.entropy + loss->distill_weight * s.distill;
+  if (core->network[CLAW_ACTOR].encoder.frames > 0) s.loss += loss->velocity_weight * s.velocity;
   core->gather(&s);
   *stats = s;
 }
 
 void claw_regress(claw_core *core, int64_t n, const int32_t *index, const bool *mirror, const uint16_t *policy_obs,
-                  const uint16_t *target, claw_stats *stats) {
+                  const uint16_t *critic_obs, const uint16_t *target, float velocity_weight, claw_stats *stats) {
   claw_stats s = {};
   s.samples = s.labelled = n;
   const int act = core->act;
@@ -568,6 +596,7 @@ void claw_regress(claw_core *core, int64_t n, const int32_t *index, const bool *
     auto mirrored = [&](int r) { return mirror && mirror[first + r]; };
     for (int r = 0; r < count; r++) take(net, scratch, r, policy_obs + int64_t(index[first + r]) * net.in, mirrored(r));
     const float *mu = forward(net, scratch, count);
+    if (net.encoder.frames > 0) velocity_samples(*core, worker, index, mirror, critic_obs, velocity_weight * inverse(n), first, count);
     for (int r = 0; r < count; r++, mu += act) {
       float *want = worker.label;
       half_to_float(want, target + int64_t(index[first + r]) * act, act);
@@ -583,8 +612,11 @@ void claw_regress(claw_core *core, int64_t n, const int32_t *index, const bool *
     }
     backward(net, scratch, count, worker.gradient);
   });
-  for (const Worker &worker : core->workers) s.distill += worker.sums.squares * weight;
-  s.loss = s.distill;
+  for (const Worker &worker : core->workers) {
+    s.distill += worker.sums.squares * weight;
+    s.velocity += worker.sums.velocity * inverse(n);
+  }
+  s.loss = s.distill + velocity_weight * s.velocity;
   s.label_rmse = std::sqrt(s.distill);
   core->gather(&s);
   *stats = s;

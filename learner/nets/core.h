@@ -20,18 +20,32 @@ typedef struct {
   int64_t size, offset;
 } claw_param;
 
+// A convolution over time: out numbers at each position from kernel positions of its input, stride from one kernel to the next.
+typedef struct {
+  int out, kernel, stride;
+} claw_conv;
+
+// What reads an actor's observation that is a history: frames of frame numbers, the newest last. frames 0: there is none.
+typedef struct {
+  int frame, frames;
+  const claw_conv *conv;
+  int convs, latent;
+  int velocity;  // where the 3 numbers that its head estimates begin in the critic's observation
+} claw_encoder;
+
 typedef struct {
   int workers, act;
-  const int *width[CLAW_NETWORKS];  // layers + 1 numbers: input, hidden, output
+  const int *width[CLAW_NETWORKS];  // layers + 1 numbers: input, hidden, output; the actor's input is what its encoder makes, if it has one
   int layers[CLAW_NETWORKS];
-  const claw_param *param;  // actor's weight, bias, weight, bias ..., log std, critic's weight, bias ...
+  claw_encoder encoder;
+  const claw_param *param;  // weight, bias of encoder's convolutions, latent, velocity; actor's, log std, critic's
   int64_t flat;             // length of the flat arrays
   float *m, *v;             // Adam's moments (flat), the caller's
   float min_log_std, max_log_std;
 } claw_config;
 
 typedef struct {
-  float clip, value_clip, value_weight, entropy_weight, distill_weight;
+  float clip, value_clip, value_weight, entropy_weight, distill_weight, velocity_weight;
   int distill;
   bool std_detached;
 } claw_loss;
@@ -39,7 +53,7 @@ typedef struct {
 typedef struct {
   int64_t samples, students, labelled;
   // Means over the samples they speak of.
-  double surrogate, value, entropy, kl, clip_fraction, max_ratio_error, distill, label_rmse, loss;
+  double surrogate, value, entropy, kl, clip_fraction, max_ratio_error, distill, label_rmse, velocity, loss;
   double actor_norm, critic_norm;  // of the gradient, before clipping; the actor's with log std
   bool finite;                     // loss, ratios and both squared norms, as floats
 } claw_stats;
@@ -56,6 +70,8 @@ void claw_normalise(claw_core *core, int network, const float *mean, const float
 
 // out (n x the network's outputs) from fp16 observations (n x its inputs), mirrored on the way in if asked.
 void claw_forward(claw_core *core, int network, int64_t n, const uint16_t *obs, bool mirrored, float *out);
+// out (n x 3): velocities that the encoder estimates from the actor's observations.
+void claw_estimate(claw_core *core, int64_t n, const uint16_t *obs, float *out);
 
 // Gradient of the loss over n drawn samples, kept in core; mirror may be NULL, and so may what the loss has no use for.
 void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int32_t *index, const bool *mirror,
@@ -63,9 +79,10 @@ void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int3
                    const float *mean, const float *mirror_mean, const float *old_std, const float *label_std,
                    const float *old_log_prob, const float *advantage, const float *target, const float *old_value,
                    const bool *labelled, const bool *teacher, claw_stats *stats);
-// The same for the mean squared error of the actor's mean to target (fp16, whole): stats' distill is it.
+// The same for the mean squared error of the actor's mean to target (fp16, whole): stats' distill is it. With an encoder velocity_weight
+// times the error of its estimates is added, and critic_obs is needed.
 void claw_regress(claw_core *core, int64_t n, const int32_t *index, const bool *mirror, const uint16_t *policy_obs,
-                  const uint16_t *target, claw_stats *stats);
+                  const uint16_t *critic_obs, const uint16_t *target, float velocity_weight, claw_stats *stats);
 
 // One Adam step (betas 0.9, 0.999, epsilon 1e-8) by the kept gradient times scale, of the actor (moments' step count >= 1), log std
 // and critic; a count of 0 leaves its group alone. Then log std is put into its range.

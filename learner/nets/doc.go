@@ -10,6 +10,11 @@
 // each tensor operation, and its backward pass leaves a quarter of the
 // machine unused.
 //
+// An actor of one frame reads it itself; one of a history through an Encoder
+// (encoder.cpp): convolutions over time, as copies of what each kernel reads times a
+// matrix, a latent, and a head that estimates the body's velocity and learns it from
+// what the critic is shown.
+//
 // All of it but this file and LogProb sits behind build tag torch
 // and is for x86-64, as its libtorch is:
 //

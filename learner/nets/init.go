@@ -20,7 +20,7 @@ func (n *Nets) initialise() {
 		switch last := i+2 == len(n.params) || n.params[i+2].name == "log_std"; {
 		case last && strings.HasPrefix(p.name, "actor."):
 			gain = 0.01
-		case last:
+		case last, p.name == "encoder.velocity.weight":
 			gain = 1
 		}
 		orthogonal(random, p.value, out, len(p.value)/out, gain)

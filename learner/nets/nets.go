@@ -18,8 +18,8 @@ import (
 	"github.com/sugarme/gotch/ts"
 )
 
-// Config fixes the shapes of the networks. Every field but the mirror maps and
-// Normaliser is needed.
+// Config fixes the shapes of the networks. Every field but the mirror maps,
+// Encoder and Normaliser is needed.
 type Config struct {
 	Policy, Critic, Act       int   // dimensions: what the actor reads, what the critic reads, actions
 	ActorHidden, CriticHidden []int // widths of the hidden layers, each with ELU; at least one
@@ -27,6 +27,8 @@ type Config struct {
 	Normaliser                bool  // networks read (x - mean) / std of the observations seen so far
 	Seed                      int64 // of the first weights
 	Workers                   int   // threads; results are equal bit for bit only for equal numbers of them
+
+	Encoder *Encoder // before the actor's layers, of an observation that is a history; nil: none
 
 	// Left-right mirrors of what the actor reads, of what the critic reads and of
 	// the action; all or none.
@@ -79,6 +81,11 @@ func (c *Config) check() error {
 	if !(c.MinStd > 0 && c.MinStd <= c.InitStd && c.InitStd <= c.MaxStd && !math.IsInf(float64(c.MaxStd), 0)) {
 		return fmt.Errorf("nets: InitStd %g outside MinStd %g .. MaxStd %g, all of which must be above 0", c.InitStd, c.MinStd, c.MaxStd)
 	}
+	if c.Encoder != nil {
+		if err := c.Encoder.check(c.Policy, c.Critic); err != nil {
+			return err
+		}
+	}
 	if !c.mirrors() {
 		return nil
 	}
@@ -111,7 +118,7 @@ type parameter struct {
 type Nets struct {
 	config  Config
 	store   *nn.VarStore
-	params  []parameter // actor's weights and biases, log std, critic's
+	params  []parameter // encoder's weights and biases, actor's, log std, critic's
 	logStd  []float32   // of params
 	first   []float32   // Adam's mean of the gradients, flat
 	second  []float32   // Adam's mean of their squares, flat
@@ -135,15 +142,15 @@ const (
 )
 
 // New makes the networks with their first weights: orthogonal with gain
-// sqrt 2, the actor's last layer 0.01, the critic's 1; biases 0. The learning
-// rate is 1e-3.
+// sqrt 2, the actor's last layer 0.01, the critic's and an encoder's velocity's 1;
+// biases 0. The learning rate is 1e-3.
 func New(config Config) (*Nets, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
 	n := &Nets{config: config, rate: 1e-3, store: nn.NewVarStore(gotch.CPU)}
-	n.running = [2]moments{newMoments(config.Policy), newMoments(config.Critic)}
-	widths := [2][]int{widths(config.Policy, config.ActorHidden, config.Act), widths(config.Critic, config.CriticHidden, 1)}
+	n.running = [2]moments{newMoments(config.Policy, config.frame()), newMoments(config.Critic, config.Critic)}
+	widths := [2][]int{widths(config.trunk(), config.ActorHidden, config.Act), widths(config.Critic, config.CriticHidden, 1)}
 	flat, err := n.allocate(widths)
 	if err != nil {
 		n.store.Destroy()
@@ -176,12 +183,15 @@ func (n *Nets) allocate(widths [2][]int) (flat int, err error) {
 			n.params = append(n.params, p)
 		}
 	}
+	layer := func(name, layer string, out, in int) {
+		path, prefix := root.Sub(name).Sub(layer), name+"."+layer+"."
+		add(path, prefix, "weight", int64(out), int64(in))
+		add(path, prefix, "bias", int64(out))
+	}
+	n.allocateEncoder(func(name string, out, in int) { layer("encoder", name, out, in) })
 	for k, name := range []string{"actor", "critic"} {
 		for i := 1; i < len(widths[k]); i++ {
-			layer := fmt.Sprint(i - 1)
-			path, prefix := root.Sub(name).Sub(layer), name+"."+layer+"."
-			add(path, prefix, "weight", int64(widths[k][i]), int64(widths[k][i-1]))
-			add(path, prefix, "bias", int64(widths[k][i]))
+			layer(name, fmt.Sprint(i-1), widths[k][i], widths[k][i-1])
 		}
 		if k == actor {
 			add(root, "", "log_std", int64(n.config.Act))
@@ -231,9 +241,11 @@ func (n *Nets) start(widths [2][]int, flat int) error {
 	for i, p := range n.params {
 		unsafe.Slice(params, len(n.params))[i] = C.claw_param{value: floats(p.value), size: C.int64_t(len(p.value)), offset: C.int64_t(p.offset)}
 	}
+	encoder, freeEncoder := n.config.forC()
+	defer freeEncoder()
 	config := C.claw_config{workers: C.int(n.config.Workers), act: C.int(n.config.Act), param: params, flat: C.int64_t(flat),
 		m: floats(n.first), v: floats(n.second),
-		min_log_std: C.float(math.Log(float64(n.config.MinStd))), max_log_std: C.float(math.Log(float64(n.config.MaxStd)))}
+		encoder: encoder, min_log_std: C.float(math.Log(float64(n.config.MinStd))), max_log_std: C.float(math.Log(float64(n.config.MaxStd)))}
 	for k, w := range widths {
 		numbers := (*C.int)(C.calloc(C.size_t(len(w)), C.size_t(unsafe.Sizeof(C.int(0)))))
 		defer C.free(unsafe.Pointer(numbers))
@@ -309,9 +321,11 @@ func (n *Nets) Std(dst []float32) {
 func (n *Nets) LogStd() []float32 { return append([]float32(nil), n.logStd...) }
 
 // Layers are copies of the actor's and critic's layers, from input to output;
-// ELU stands between any two.
+// ELU stands between any two. After an Encoder the actor's first reads the newest
+// frame, the latent and the velocity, in this order.
 func (n *Nets) Layers() (actorLayers, criticLayers []Layer) {
-	return n.layers(0, len(n.config.ActorHidden)+1), n.layers(2*len(n.config.ActorHidden)+3, len(n.config.CriticHidden)+1)
+	first, hidden := n.config.Encoder.parameters(), len(n.config.ActorHidden)
+	return n.layers(first, hidden+1), n.layers(first+2*hidden+3, len(n.config.CriticHidden)+1)
 }
 
 // layers copies count layers whose parameters begin at params[from].

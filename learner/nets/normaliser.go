@@ -20,17 +20,19 @@ const stdFloor = 0.01
 const exponent16 = 0x7c00
 
 // moments are count, mean and sum of squared distances from it of each
-// number of an observation (Welford).
+// number of an observation (Welford). Of a history they are the frame's: every
+// frame was the newest once, and convolutions want all frames seen alike.
 type moments struct {
+	dim       int // numbers of an observation, a multiple of a frame's
 	count     float64
-	mean, sum []float64
+	mean, sum []float64 // of a frame
 }
 
-func newMoments(dim int) moments {
-	return moments{mean: make([]float64, dim), sum: make([]float64, dim)}
+func newMoments(dim, frame int) moments {
+	return moments{dim: dim, mean: make([]float64, frame), sum: make([]float64, frame)}
 }
 
-// add takes a batch (rows, dim) in, row by row.
+// add takes a batch of newest frames in, row by row.
 func (m *moments) add(batch []float32) {
 	for dim := len(m.mean); len(batch) > 0; batch = batch[dim:] {
 		m.count++
@@ -42,13 +44,15 @@ func (m *moments) add(batch []float32) {
 	}
 }
 
-// stats are mean and std; std is 1 before the first row.
+// stats are mean and std of each number of an observation; std is 1 before the
+// first row.
 func (m *moments) stats() (mean, std []float32) {
-	mean, std = make([]float32, len(m.mean)), make([]float32, len(m.mean))
+	mean, std = make([]float32, m.dim), make([]float32, m.dim)
 	for i := range mean {
-		mean[i], std[i] = float32(m.mean[i]), 1
+		k := i % len(m.mean)
+		mean[i], std[i] = float32(m.mean[k]), 1
 		if m.count > 0 {
-			std[i] = float32(math.Sqrt(m.sum[i]/m.count) + stdFloor)
+			std[i] = float32(math.Sqrt(m.sum[k]/m.count) + stdFloor)
 		}
 	}
 	return mean, std
@@ -61,21 +65,22 @@ func (m *moments) stats() (mean, std []float32) {
 // changed then.
 func (n *Nets) UpdateNormaliser(policyObs, criticObs []uint16) error {
 	for k, obs := range [][]uint16{policyObs, criticObs} {
-		if dim := len(n.running[k].mean); len(obs)%dim != 0 {
+		dim := n.running[k].dim
+		if len(obs)%dim != 0 {
 			return fmt.Errorf("nets: UpdateNormaliser: %d numbers, want a multiple of %d", len(obs), dim)
 		}
 		for i, h := range obs {
 			if h&exponent16 == exponent16 {
-				return fmt.Errorf("nets: UpdateNormaliser: number %d of row %d: %w", i%len(n.running[k].mean), i/len(n.running[k].mean), ErrNonFinite)
+				return fmt.Errorf("nets: UpdateNormaliser: number %d of row %d: %w", i%dim, i/dim, ErrNonFinite)
 			}
 		}
 	}
 	for k, obs := range [][]uint16{policyObs, criticObs} {
 		m := &n.running[k]
-		row := make([]float32, len(m.mean))
-		for ; len(obs) > 0; obs = obs[len(row):] {
-			buffer.Decode(row, obs[:len(row)])
-			m.add(row)
+		frame := make([]float32, len(m.mean))
+		for ; len(obs) > 0; obs = obs[m.dim:] {
+			buffer.Decode(frame, obs[m.dim-len(frame):m.dim])
+			m.add(frame)
 		}
 	}
 	n.ready = false

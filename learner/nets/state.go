@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
+	"reflect"
 )
 
 // A saved state, numbers little-endian:
@@ -32,6 +32,8 @@ type stateHeader struct {
 	CriticHidden []int `json:"critic_hidden"`
 	Normaliser   bool  `json:"normaliser"`
 
+	Encoder *Encoder `json:"encoder,omitempty"`
+
 	AdamSteps    [3]int64 `json:"adam_steps"` // actor, log std, critic
 	LearningRate uint64   `json:"learning_rate_bits"`
 }
@@ -39,7 +41,7 @@ type stateHeader struct {
 func (n *Nets) header() stateHeader {
 	c := &n.config
 	return stateHeader{Policy: c.Policy, Critic: c.Critic, Act: c.Act, ActorHidden: c.ActorHidden, CriticHidden: c.CriticHidden,
-		Normaliser: c.Normaliser, AdamSteps: n.steps, LearningRate: math.Float64bits(n.rate)}
+		Normaliser: c.Normaliser, Encoder: c.Encoder, AdamSteps: n.steps, LearningRate: math.Float64bits(n.rate)}
 }
 
 // state is every array that Save writes, in order.
@@ -114,8 +116,8 @@ func (n *Nets) Load(r io.Reader) error {
 	if err := json.Unmarshal(text, &got); err != nil {
 		return fmt.Errorf("nets: Load: header: %w", err)
 	}
-	if err := n.sameShape(got); err != nil {
-		return err
+	if name, got, want := got.differs(n.header()); name != "" {
+		return fmt.Errorf("nets: Load: %s of the state is %v, of these networks %v", name, got, want)
 	}
 	single, double := n.state()
 	newSingle, newDouble := make([][]float32, len(single)), make([][]float64, len(double))
@@ -143,33 +145,41 @@ func (n *Nets) Load(r io.Reader) error {
 		copy(single[i], newSingle[i])
 	}
 	for k := range n.running {
-		n.running[k] = moments{count: newDouble[3*k][0], mean: newDouble[3*k+1], sum: newDouble[3*k+2]}
+		m := &n.running[k]
+		m.count, m.mean, m.sum = newDouble[3*k][0], newDouble[3*k+1], newDouble[3*k+2]
 	}
 	n.steps, n.rate, n.ready = got.AdamSteps, math.Float64frombits(got.LearningRate), false
 	n.normalise()
 	return nil
 }
 
-// sameShape names the first difference between a state's networks and these.
-func (n *Nets) sameShape(got stateHeader) error {
-	want := n.header()
+// differs is the first thing in which two networks' shapes differ, with both; "": nothing.
+func (h stateHeader) differs(other stateHeader) (name string, its, others any) {
 	for _, field := range []struct {
-		name      string
-		got, want any
-		same      bool
+		name        string
+		its, others any
 	}{
-		{"Policy", got.Policy, want.Policy, got.Policy == want.Policy},
-		{"Critic", got.Critic, want.Critic, got.Critic == want.Critic},
-		{"Act", got.Act, want.Act, got.Act == want.Act},
-		{"ActorHidden", got.ActorHidden, want.ActorHidden, slices.Equal(got.ActorHidden, want.ActorHidden)},
-		{"CriticHidden", got.CriticHidden, want.CriticHidden, slices.Equal(got.CriticHidden, want.CriticHidden)},
-		{"Normaliser", got.Normaliser, want.Normaliser, got.Normaliser == want.Normaliser},
+		{"Policy", h.Policy, other.Policy},
+		{"Critic", h.Critic, other.Critic},
+		{"Act", h.Act, other.Act},
+		{"ActorHidden", h.ActorHidden, other.ActorHidden},
+		{"CriticHidden", h.CriticHidden, other.CriticHidden},
+		{"Normaliser", h.Normaliser, other.Normaliser},
+		{"Encoder", h.Encoder, other.Encoder},
 	} {
-		if !field.same {
-			return fmt.Errorf("nets: Load: %s of the state is %v, of these networks %v", field.name, field.got, field.want)
+		if !reflect.DeepEqual(field.its, field.others) {
+			return field.name, field.its, field.others
 		}
 	}
-	return nil
+	return "", nil, nil
+}
+
+// String is the encoder's shape; "none" of nil.
+func (e *Encoder) String() string {
+	if e == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%+v", *e)
 }
 
 // Hash is the sha256 of the parameters, log std included, as hex.

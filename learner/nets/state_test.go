@@ -25,10 +25,16 @@ func saved(t testing.TB, n *Nets) []byte {
 }
 
 func TestLoadedStateTrainsOnWithTheSameBits(t *testing.T) {
-	n := newNets(t, smallNets())
+	for name, config := range map[string]Config{"small": smallNets(), "history": historyNets()} {
+		t.Run(name, func(t *testing.T) { trainsOn(t, config) })
+	}
+}
+
+func trainsOn(t *testing.T, config Config) {
+	n := newNets(t, config)
 	b := mixedBatch(t, n, 1000)
-	l := &Loss{Clip: 0.2, ValueWeight: 1, DistillWeight: 0.1, MaxGradNorm: 1}
-	if _, err := n.Regress(b.PolicyObs, b.Label, b.Index, nil); err != nil { // the groups' step counts differ from now on
+	l := &Loss{Clip: 0.2, ValueWeight: 1, DistillWeight: 0.1, VelocityWeight: 1, MaxGradNorm: 1}
+	if _, err := n.Regress(b, 0); err != nil { // the groups' step counts differ from now on
 		t.Fatal(err)
 	}
 	train(t, n, b, l, 250, 10)
@@ -38,7 +44,7 @@ func TestLoadedStateTrainsOnWithTheSameBits(t *testing.T) {
 	n.SetLearningRate(3.3e-4)
 	state := saved(t, n)
 
-	other := smallNets()
+	other := config
 	other.Seed = 99
 	resumed := newNets(t, other)
 	if err := resumed.Load(bytes.NewReader(state)); err != nil {
@@ -49,7 +55,7 @@ func TestLoadedStateTrainsOnWithTheSameBits(t *testing.T) {
 	}
 	for _, n := range []*Nets{n, resumed} {
 		train(t, n, b, l, 250, 20)
-		if err := n.UpdateNormaliser(b.PolicyObs[:90], nil); err != nil {
+		if err := n.UpdateNormaliser(b.PolicyObs[:10*config.Policy], nil); err != nil {
 			t.Fatal(err)
 		}
 		train(t, n, b, l, 250, 20)
@@ -97,6 +103,21 @@ func TestStatesOfOtherShapesAreRefused(t *testing.T) {
 		config := smallNets()
 		change(&config)
 		err := n.Load(bytes.NewReader(saved(t, newNets(t, config))))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+	history := newNets(t, historyNets())
+	for want, change := range map[string]func(*Config){
+		"Encoder of the state is none, of these networks {Frames:8 ": func(c *Config) { c.Encoder = nil },
+		"Encoder of the state is {Frames:6 ":                         func(c *Config) { c.Encoder.Frames = 6 },
+		"Stride:2}] Latent:5 Velocity:7}, of these":                  func(c *Config) { c.Encoder.Convs[1].Stride = 2 },
+		"Latent:6 Velocity:7}, of these":                             func(c *Config) { c.Encoder.Latent = 6 },
+		"Velocity:8}, of these":                                      func(c *Config) { c.Encoder.Velocity = 8 },
+	} {
+		config := historyNets()
+		change(&config)
+		err := history.Load(bytes.NewReader(saved(t, newNets(t, config))))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}

@@ -51,10 +51,11 @@ const (
 
 // Loss weighs what a minibatch is judged by:
 //
-//	surrogate + ValueWeight value - EntropyWeight entropy + DistillWeight distill
+//	surrogate + ValueWeight value - EntropyWeight entropy + DistillWeight distill + VelocityWeight velocity
 //
-// Surrogate, entropy and KL speak of the student's own steps, value of all,
-// distill of the labelled; each is a mean over its samples of the minibatch.
+// Surrogate, entropy and KL speak of the student's own steps, value and velocity
+// of all, distill of the labelled; each is a mean over its samples of the
+// minibatch.
 type Loss struct {
 	Clip          float32 // of the ratio: 1 - Clip .. 1 + Clip
 	ValueClip     float32 // of the value's distance from OldValue; 0: off
@@ -63,6 +64,9 @@ type Loss struct {
 	DistillWeight float32
 	Distill       Distill
 	StdDetached   bool // distillation moves the mean only
+	// VelocityWeight is of the mean squared error, over samples and the three numbers, of an
+	// Encoder's velocity; the teacher's steps count too.
+	VelocityWeight float32
 
 	MaxGradNorm float32 // of actor, log std and critic together; 0: no clipping
 	ClipApart   bool    // MaxGradNorm holds for actor with log std, and for the critic, each
@@ -77,6 +81,7 @@ type Stats struct {
 	ClipFraction                             float64 // share of the student's samples with |ratio - 1| > Clip
 	MaxRatioError                            float64 // largest |ratio - 1|
 	LabelRMSE                                float64 // of mean to label, over labelled samples and dimensions
+	Velocity                                 float64 // mean squared error of an Encoder's velocity
 	ActorNorm                                float64 // of the gradient before clipping, with log std
 	CriticNorm                               float64
 	GradNorm                                 float64 // of both
@@ -101,7 +106,7 @@ func (n *Nets) Gradient(b *Batch, l *Loss) (Stats, error) {
 	}
 	n.loss = C.claw_loss{clip: C.float(l.Clip), value_clip: C.float(l.ValueClip), value_weight: C.float(l.ValueWeight),
 		entropy_weight: C.float(l.EntropyWeight), distill_weight: C.float(l.DistillWeight), distill: C.int(l.Distill),
-		std_detached: C.bool(l.StdDetached)}
+		std_detached: C.bool(l.StdDetached), velocity_weight: C.float(l.VelocityWeight)}
 	C.claw_gradient(n.core, &n.loss, C.int64_t(len(b.Index)), indices(b.Index), bools(b.Mirror), halves(b.PolicyObs), halves(b.CriticObs),
 		halves(b.Action), halves(b.Label), floats(b.Mean), floats(b.MirrorMean), floats(b.OldStd), floats(b.LabelStd), floats(b.OldLogProb),
 		floats(b.Advantage), floats(b.Target), floats(b.OldValue), bools(b.Labelled), bools(b.Teacher), &n.stats)
@@ -114,7 +119,7 @@ func (n *Nets) keep(what string) (Stats, error) {
 	stats := Stats{Samples: int(s.samples), Students: int(s.students), Labelled: int(s.labelled), Loss: float64(s.loss),
 		Surrogate: float64(s.surrogate), Value: float64(s.value), Entropy: float64(s.entropy), Distill: float64(s.distill),
 		KL: float64(s.kl), ClipFraction: float64(s.clip_fraction), MaxRatioError: float64(s.max_ratio_error),
-		LabelRMSE: float64(s.label_rmse), ActorNorm: float64(s.actor_norm), CriticNorm: float64(s.critic_norm),
+		LabelRMSE: float64(s.label_rmse), Velocity: float64(s.velocity), ActorNorm: float64(s.actor_norm), CriticNorm: float64(s.critic_norm),
 		GradNorm: math.Hypot(float64(s.actor_norm), float64(s.critic_norm))}
 	if !s.finite {
 		return stats, fmt.Errorf("nets: %s: loss %g (surrogate %g, value %g, distill %g), gradient %g: %w", what,
@@ -164,37 +169,40 @@ func scale(most float32, norm float64) float64 {
 	return min(1, float64(most)/(norm+1e-6))
 }
 
-// Regress is one Adam step of the actor alone by the mean squared error of
-// its mean to target, over samples and dimensions. policyObs (samples,
-// Policy) and target (samples, Act) are fp16, index draws from them, mirror
-// (as long as index; nil: none) mirrors a drawn pair. The error is before the
-// step; not finite, it wraps ErrNonFinite.
-func (n *Nets) Regress(policyObs, target []uint16, index []int32, mirror []bool) (mse float64, err error) {
+// Regress is one Adam step of the actor alone by the mean squared error of its
+// mean to b's Label, over samples and dimensions, and, with an Encoder,
+// velocityWeight times that of its velocity. Of b it takes PolicyObs, Label, Index,
+// Mirror (nil: none), with an Encoder CriticObs too. Distill and Velocity of the
+// Stats are the errors before the step; not finite, the error wraps ErrNonFinite.
+func (n *Nets) Regress(b *Batch, velocityWeight float32) (Stats, error) {
 	n.ready = false
-	if len(index) == 0 {
-		return 0, errors.New("nets: Regress: no samples")
+	if len(b.Index) == 0 {
+		return Stats{}, errors.New("nets: Regress: Index is empty")
 	}
-	samples := len(policyObs) / n.config.Policy
+	c := &n.config
+	samples := len(b.PolicyObs) / c.Policy
 	switch {
-	case len(policyObs) != samples*n.config.Policy || len(target) != samples*n.config.Act:
-		return 0, fmt.Errorf("nets: Regress: %d numbers of observation and %d of target, want multiples of %d and %d for equally many samples",
-			len(policyObs), len(target), n.config.Policy, n.config.Act)
-	case mirror != nil && len(mirror) != len(index):
-		return 0, fmt.Errorf("nets: Regress: %d mirrors for %d samples", len(mirror), len(index))
-	case mirror != nil && !n.config.mirrors():
-		return 0, errors.New("nets: Regress: the networks were made without mirror maps")
+	case len(b.PolicyObs) != samples*c.Policy || len(b.Label) != samples*c.Act:
+		return Stats{}, fmt.Errorf("nets: Regress: PolicyObs has %d numbers and Label %d, want multiples of %d and %d for equally many samples",
+			len(b.PolicyObs), len(b.Label), c.Policy, c.Act)
+	case c.Encoder != nil && len(b.CriticObs) != samples*c.Critic:
+		return Stats{}, fmt.Errorf("nets: Regress: CriticObs has %d numbers, want %d for %d samples", len(b.CriticObs), samples*c.Critic, samples)
+	case b.Mirror != nil && len(b.Mirror) != len(b.Index):
+		return Stats{}, fmt.Errorf("nets: Regress: %d mirrors for %d samples", len(b.Mirror), len(b.Index))
+	case b.Mirror != nil && !c.mirrors():
+		return Stats{}, errors.New("nets: Regress: the networks were made without mirror maps")
 	}
-	if err := checkIndex(index, samples); err != nil {
-		return 0, err
+	if err := checkIndex(b.Index, samples); err != nil {
+		return Stats{}, err
 	}
-	C.claw_regress(n.core, C.int64_t(len(index)), indices(index), bools(mirror), halves(policyObs), halves(target), &n.stats)
+	C.claw_regress(n.core, C.int64_t(len(b.Index)), indices(b.Index), bools(b.Mirror), halves(b.PolicyObs), halves(b.CriticObs), halves(b.Label),
+		C.float(velocityWeight), &n.stats)
 	stats, err := n.keep("regression")
 	n.ready = false
-	if err != nil {
-		return stats.Distill, err
+	if err == nil {
+		n.step([3]bool{true, false, false}, 1, 1)
 	}
-	n.step([3]bool{true, false, false}, 1, 1)
-	return stats.Distill, nil
+	return stats, err
 }
 
 // SetLearningRate sets Adam's step size from now on.

@@ -36,7 +36,7 @@ func train(t testing.TB, n *Nets, b *Batch, l *Loss, size, minibatches int) {
 // What has been executed is scored again by another path: 256 rows at a time
 // in the rollout, chunks of drawn samples in the update.
 func TestRatioOfTheRolloutsPolicyIsOne(t *testing.T) {
-	for name, config := range map[string]Config{"small": smallNets(), "recipe": recipeNets(), "peer": peerNets()} {
+	for name, config := range map[string]Config{"small": smallNets(), "recipe": recipeNets(), "peer": peerNets(), "history": historyNets()} {
 		t.Run(name, func(t *testing.T) {
 			config.Normaliser, config.InitStd = true, 0.1
 			n := newNets(t, config)
@@ -79,15 +79,20 @@ func TestRatioOfTheRolloutsPolicyIsOne(t *testing.T) {
 }
 
 func TestTrainingRepeatsBitForBit(t *testing.T) {
+	for name, config := range map[string]Config{"small": smallNets(), "history": historyNets()} {
+		t.Run(name, func(t *testing.T) { repeats(t, config) })
+	}
+}
+
+func repeats(t *testing.T, config Config) {
 	var parameters [][]float32
 	for _, workers := range []int{1, 2, 3} {
-		config := smallNets()
 		config.Workers = workers
 		var hashes [2]string
 		for run := range hashes {
 			n := newNets(t, config)
 			b := mixedBatch(t, n, 2000)
-			train(t, n, b, &Loss{Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003, DistillWeight: 0.1, MaxGradNorm: 1}, 500, 40)
+			train(t, n, b, &Loss{Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003, DistillWeight: 0.1, VelocityWeight: 1, MaxGradNorm: 1}, 500, 40)
 			if hashes[run] = n.Hash(); run == 0 {
 				parameters = append(parameters, append([]float32(nil), n.params[0].value...))
 			}
@@ -205,46 +210,57 @@ func TestStdStaysInItsRange(t *testing.T) {
 }
 
 func TestRegressIsAutogradsAndLearns(t *testing.T) {
+	for name, config := range map[string]Config{"small": smallNets(), "history": historyNets()} {
+		t.Run(name, func(t *testing.T) { regresses(t, config) })
+	}
+}
+
+func regresses(t *testing.T, config Config) {
 	a := newTape(t)
-	n := newNets(t, smallNets())
+	n := newNets(t, config)
 	c, b := &n.config, mixedBatch(t, n, 2500)
 	_, criticBefore := n.Layers()
-	x := a.of(gather(b, b.PolicyObs, c.Policy, c.MirrorPolicy), int64(len(b.Index)), int64(c.Policy))
-	mu := a.network(x, n.params[:2*len(c.ActorHidden)+2])
-	off := a.square(a.sub(mu, a.of(gather(b, b.Label, c.Act, c.MirrorAction), int64(len(b.Index)), int64(c.Act))))
+	count := int64(len(b.Index))
+	mu, velocity := a.actor(n, gather(b, b.PolicyObs, c.Policy, c.MirrorPolicy), count)
+	off := a.square(a.sub(mu, a.of(gather(b, b.Label, c.Act, c.MirrorAction), count, int64(c.Act))))
 	loss := a.times(a.sum(off), 1/float64(len(b.Index)*c.Act))
+	const weight = 0.6
+	if velocity != nil {
+		loss = a.add(loss, a.times(a.velocityError(b, c, velocity), weight))
+	}
 	loss.MustBackward()
-	first, err := n.Regress(b.PolicyObs, b.Label, b.Index, b.Mirror)
+	stats, err := n.Regress(b, weight)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := loss.Float64Values()[0]; math.Abs(first-want) > 1e-5 {
-		t.Errorf("error %g, libtorch's %g", first, want)
+	first := stats.Distill
+	if want := loss.Float64Values()[0]; math.Abs(stats.Loss-want) > 1e-5 {
+		t.Errorf("error %g, libtorch's %g", stats.Loss, want)
 	}
 	got := n.flatGradient()
-	for _, p := range n.params[:2*len(c.ActorHidden)+2] {
+	for _, p := range n.params[:c.Encoder.parameters()+2*len(c.ActorHidden)+2] {
 		for i, want := range a.gradientOf(p) {
 			if math.Abs(float64(got[p.offset+i]-want)) > 1e-5 {
 				t.Fatalf("gradient of %s, number %d: %g, autograd's %g", p.name, i, got[p.offset+i], want)
 			}
 		}
 	}
-	last := first
 	n.SetLearningRate(0.01)
+	b.Index, b.Mirror = b.Index[:256], nil
 	for range 300 {
-		if last, err = n.Regress(b.PolicyObs, b.Label, b.Index[:256], nil); err != nil {
+		if stats, err = n.Regress(b, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if last > first/2 {
-		t.Errorf("error %g after 300 steps on 256 samples, %g at first", last, first)
+	if stats.Distill > first/2 {
+		t.Errorf("error %g after 300 steps on 256 samples, %g at first", stats.Distill, first)
 	}
 	if _, criticAfter := n.Layers(); !equal(criticBefore[0].Weight, criticAfter[0].Weight) || n.steps[2] != 0 {
 		t.Error("the critic moved")
 	}
-	b.Label[0] = 0x7e00
+	b.Label[0], b.Index = 0x7e00, []int32{0, 1}
 	before := n.Hash()
-	if _, err := n.Regress(b.PolicyObs, b.Label, []int32{0, 1}, nil); !errors.Is(err, ErrNonFinite) || n.Hash() != before {
+	if _, err := n.Regress(b, 0); !errors.Is(err, ErrNonFinite) || n.Hash() != before {
 		t.Errorf("a target that is not a number: error %v", err)
 	}
 }
@@ -341,13 +357,19 @@ func TestBadBatchesAreNamed(t *testing.T) {
 	b := randomBatch(t, without, 100, 1)
 	b.Mirror, b.MirrorMean = make([]bool, 100), b.Mean
 	_, err := without.Minibatch(b, ppo())
+	regress := func(harm func(*Batch)) error {
+		c := Batch{PolicyObs: b.PolicyObs, Label: b.Action, Index: b.Index}
+		harm(&c)
+		_, err := n.Regress(&c, 0)
+		return err
+	}
 	for what, err := range map[string]error{
-		"without mirror maps": errors.Join(err, without.ForwardMirrored(b.PolicyObs, 100, b.Mean)),
-		"want 9 and 4":        n.Forward(b.PolicyObs[:8], 1, b.Mean),
-		"want 13 and 1":       n.Values(b.CriticObs, 1, nil),
-		"no samples":          func() error { _, err := n.Regress(b.PolicyObs, b.Action, nil, nil); return err }(),
-		"equally many":        func() error { _, err := n.Regress(b.PolicyObs, b.Action[1:], b.Index, nil); return err }(),
-		"2 mirrors for 100":   func() error { _, err := n.Regress(b.PolicyObs, b.Action, b.Index, make([]bool, 2)); return err }(),
+		"without mirror maps":     errors.Join(err, without.ForwardMirrored(b.PolicyObs, 100, b.Mean)),
+		"want 9 and 4":            n.Forward(b.PolicyObs[:8], 1, b.Mean),
+		"want 13 and 1":           n.Values(b.CriticObs, 1, nil),
+		"Regress: Index is empty": regress(func(c *Batch) { c.Index = nil }),
+		"equally many":            regress(func(c *Batch) { c.Label = b.Action[1:] }),
+		"2 mirrors for 100":       regress(func(c *Batch) { c.Mirror = make([]bool, 2) }),
 	} {
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("error %v, want one with %q", err, what)
