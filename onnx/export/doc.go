@@ -13,6 +13,13 @@
 //	obs ─▶ Sub mean ─▶ Div std ─▶ Gemm ─▶ Elu ─▶ ... ─▶ Gemm ─▶ actions
 //	       └ only if Normaliser.InGraph ┘
 //
+// An actor of a history has its encoder before that, and the velocity that it estimates is the
+// tensor "velocity" within the graph; a contract has one output, the actions:
+//
+//	          ┌▶ Reshape ─▶ Transpose ─▶ Conv ─▶ Elu ─▶ ... ─▶ Flatten ─┬▶ Gemm ─▶ Elu ─▶ latent ─┐
+//	obs ... ──┤                                                         └▶ Gemm ─▶ velocity ──────┼▶ Concat ─▶ Gemm ─▶ ...
+//	          └▶ Slice ─▶ newest frame ───────────────────────────────────────────────────────────┘
+//
 // The metadata holds the contract, with golden pairs and the observation's mean
 // and std, and the keys of mjlab, for its tools.
 //

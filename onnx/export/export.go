@@ -23,8 +23,9 @@ const ELU = "elu"
 
 // Network is an actor: observation in, mean action out.
 type Network struct {
-	Layers     []Layer // at least one
-	Activation string  // after each layer but the last: ELU
+	Encoder    *Encoder // of an observation that is a history; nil: the layers read the observation
+	Layers     []Layer  // at least one
+	Activation string   // after each layer but the last: ELU
 
 	// Normaliser is what training gathered of its observations, after scale and
 	// clip. With InGraph the network computes on (obs - Mean) / Std, and Std is that
@@ -95,29 +96,19 @@ func (n *Network) check(obs, act int) error {
 		return fmt.Errorf("export: the network has no layers")
 	}
 	width, from := obs, "the observation has"
+	if n.Encoder != nil {
+		var err error
+		if width, err = n.Encoder.check(obs); err != nil {
+			return err
+		}
+		from = "the newest frame and the encoder have"
+	}
 	for i := range n.Layers {
-		l := &n.Layers[i]
-		switch {
-		case l.In != width:
-			return fmt.Errorf("export: layer %d takes %d numbers, %s %d", i, l.In, from, width)
-		case l.Out <= 0:
-			return fmt.Errorf("export: layer %d gives %d numbers", i, l.Out)
-		case len(l.Weight)%l.Out != 0 || len(l.Weight)/l.Out != l.In:
-			return fmt.Errorf("export: layer %d: %d weights, want %d x %d", i, len(l.Weight), l.Out, l.In)
-		case len(l.Bias) != l.Out:
-			return fmt.Errorf("export: layer %d: %d biases, want %d", i, len(l.Bias), l.Out)
+		l, name := &n.Layers[i], fmt.Sprintf("layer %d", i)
+		if err := l.check(name, width, from); err != nil {
+			return err
 		}
-		for k, x := range l.Weight {
-			if x-x != 0 {
-				return fmt.Errorf("export: layer %d: weight[%d, %d] is %v", i, k/l.In, k%l.In, x)
-			}
-		}
-		for k, x := range l.Bias {
-			if x-x != 0 {
-				return fmt.Errorf("export: layer %d: bias[%d] is %v", i, k, x)
-			}
-		}
-		width, from = l.Out, fmt.Sprintf("layer %d gives", i)
+		width, from = l.Out, name+" gives"
 	}
 	if width != act {
 		return fmt.Errorf("export: the last layer gives %d numbers, joints are %d", width, act)
@@ -125,38 +116,89 @@ func (n *Network) check(obs, act int) error {
 	return nil
 }
 
+// check refuses a layer, called name, that does not take width numbers, which from says who
+// gives.
+func (l *Layer) check(name string, width int, from string) error {
+	switch {
+	case l.In != width:
+		return fmt.Errorf("export: %s takes %d numbers, %s %d", name, l.In, from, width)
+	case l.Out <= 0:
+		return fmt.Errorf("export: %s gives %d numbers", name, l.Out)
+	case len(l.Weight)%l.Out != 0 || len(l.Weight)/l.Out != l.In:
+		return fmt.Errorf("export: %s: %d weights, want %d x %d", name, len(l.Weight), l.Out, l.In)
+	case len(l.Bias) != l.Out:
+		return fmt.Errorf("export: %s: %d biases, want %d", name, len(l.Bias), l.Out)
+	}
+	for k, x := range l.Weight {
+		if x-x != 0 {
+			return fmt.Errorf("export: %s: weight[%d, %d] is %v", name, k/l.In, k%l.In, x)
+		}
+	}
+	for k, x := range l.Bias {
+		if x-x != 0 {
+			return fmt.Errorf("export: %s: bias[%d] is %v", name, k, x)
+		}
+	}
+	return nil
+}
+
 // graph is the model without metadata. Weights have the names that the learner's
 // checkpoints give them, of layers and activations counted together.
 func (n *Network) graph() *modelproto.Model {
-	m := &modelproto.Model{IRVersion: IRVersion, Opset: Opset, Producer: Producer, Graph: "actor"}
+	b := builder{&modelproto.Model{IRVersion: IRVersion, Opset: Opset, Producer: Producer, Graph: "actor"}}
 	at := "obs" // the tensor that the next node takes
-	node := func(op, out string, ints []modelproto.IntAttribute, weights ...string) {
-		m.Nodes = append(m.Nodes, modelproto.Node{Op: op, In: append([]string{at}, weights...), Out: []string{out}, Ints: ints})
-		at = out
-	}
-	weight := func(name string, data []float32, dims ...int64) string {
-		m.Weights = append(m.Weights, modelproto.Weight{Name: name, Data: data, Dims: dims})
-		return name
-	}
 	if z := n.Normaliser; z.InGraph {
-		node("Sub", "centred", nil, weight("normaliser.mean", z.Mean, int64(len(z.Mean))))
-		node("Div", "normalised", nil, weight("normaliser.std", z.Std, int64(len(z.Std))))
+		at = b.node("Sub", "centred", at, b.weight("normaliser.mean", z.Mean, int64(len(z.Mean))))
+		at = b.node("Div", "normalised", at, b.weight("normaliser.std", z.Std, int64(len(z.Std))))
 	}
-	transposed := []modelproto.IntAttribute{{Name: "transB", Value: 1}}
+	obs := n.Layers[0].In
+	if n.Encoder != nil {
+		obs = n.Encoder.Frames * n.Encoder.frame()
+		at = n.Encoder.nodes(&b, at)
+	}
 	last := len(n.Layers) - 1
 	for i := range n.Layers {
-		l := &n.Layers[i]
-		name, out := fmt.Sprintf("actor.%d", 2*i), fmt.Sprintf("linear_%d", i)
+		out := fmt.Sprintf("linear_%d", i)
 		if i == last {
 			out = "actions"
 		}
-		node("Gemm", out, transposed,
-			weight(name+".weight", l.Weight, int64(l.Out), int64(l.In)), weight(name+".bias", l.Bias, int64(l.Out)))
+		at = b.gemm(fmt.Sprintf("actor.%d", 2*i), out, at, &n.Layers[i])
 		if i < last {
-			node("Elu", fmt.Sprintf("elu_%d", i), nil)
+			at = b.node("Elu", fmt.Sprintf("elu_%d", i), at)
 		}
 	}
-	m.Inputs = []contract.Tensor{{Name: "obs", Type: contract.Float32, Dims: []int64{-1, int64(n.Layers[0].In)}}}
-	m.Outputs = []contract.Tensor{{Name: "actions", Type: contract.Float32, Dims: []int64{-1, int64(n.Layers[last].Out)}}}
-	return m
+	b.Inputs = []contract.Tensor{{Name: "obs", Type: contract.Float32, Dims: []int64{-1, int64(obs)}}}
+	b.Outputs = []contract.Tensor{{Name: "actions", Type: contract.Float32, Dims: []int64{-1, int64(n.Layers[last].Out)}}}
+	return b.Model
+}
+
+// builder adds to a model. Its methods give the name of what they added.
+type builder struct{ *modelproto.Model }
+
+// node adds an operator of one output.
+func (b *builder) node(op, out string, in ...string) string {
+	b.Nodes = append(b.Nodes, modelproto.Node{Op: op, In: in, Out: []string{out}})
+	return out
+}
+
+// last is the operator that was added last, to be given attributes.
+func (b *builder) last() *modelproto.Node { return &b.Nodes[len(b.Nodes)-1] }
+
+func (b *builder) weight(name string, data []float32, dims ...int64) string {
+	b.Weights = append(b.Weights, modelproto.Weight{Name: name, Data: data, Dims: dims})
+	return name
+}
+
+// ints adds a constant of whole numbers.
+func (b *builder) ints(name string, values ...int64) string {
+	b.node("Constant", name)
+	b.last().Lists = []modelproto.ListAttribute{{Name: "value_ints", Values: values}}
+	return name
+}
+
+// gemm adds a layer whose weights are called name.
+func (b *builder) gemm(name, out, in string, l *Layer) string {
+	b.node("Gemm", out, in, b.weight(name+".weight", l.Weight, int64(l.Out), int64(l.In)), b.weight(name+".bias", l.Bias, int64(l.Out)))
+	b.last().Ints = []modelproto.IntAttribute{{Name: "transB", Value: 1}}
+	return out
 }

@@ -73,6 +73,68 @@ func network(seed uint64, inGraph bool, widths ...int) *export.Network {
 	return n
 }
 
+// walkHistory is walk for an actor that sees frames frames of it.
+func walkHistory(frames int) *contract.Contract {
+	c := walk()
+	g := &c.Groups[1]
+	g.Layout = rollout.ByFrame
+	for i := range g.Terms {
+		g.Terms[i].History = frames
+	}
+	return c
+}
+
+// history makes an actor of frames frames of walk, with an encoder of these convolutions
+// (channels, kernel, stride), of random weights.
+func history(seed uint64, inGraph bool, frames int, convs ...[3]int) *export.Network {
+	const frame, latent = 47, 8
+	n := network(seed, inGraph, frames*frame)
+	rng := rand.New(rand.NewPCG(seed, 2))
+	length, channels := frames, frame
+	layer := func(in, out int) export.Layer { return network(rng.Uint64(), false, in, out).Layers[0] }
+	n.Encoder = &export.Encoder{Frames: frames}
+	for _, c := range convs {
+		n.Encoder.Convs = append(n.Encoder.Convs, export.Conv{Layer: layer(c[1]*channels, c[0]), Kernel: c[1], Stride: c[2]})
+		length, channels = (length-c[1])/c[2]+1, c[0]
+	}
+	n.Encoder.Latent, n.Encoder.Velocity = layer(length*channels, latent), layer(length*channels, 3)
+	n.Layers = network(rng.Uint64(), false, frame+latent+3, 32, 12).Layers
+	return n
+}
+
+// linear is a layer, with ELU if asked.
+func linear(l *export.Layer, x []float64, elu bool) []float64 {
+	y := make([]float64, l.Out)
+	for o := range y {
+		y[o] = float64(l.Bias[o])
+		for k := range x {
+			y[o] += float64(l.Weight[o*l.In+k]) * x[k]
+		}
+		if elu && y[o] < 0 {
+			y[o] = math.Expm1(y[o])
+		}
+	}
+	return y
+}
+
+// encode is an encoder in float64: what it shows the layers.
+func encode(e *export.Encoder, obs []float64) []float64 {
+	length, at := e.Frames, obs
+	channels := len(obs) / length
+	for i := range e.Convs {
+		c := &e.Convs[i]
+		var next []float64
+		positions := 0
+		for end := length; end >= c.Kernel; end -= c.Stride { // from the newest back
+			next = append(linear(&c.Layer, at[(end-c.Kernel)*channels:end*channels], true), next...)
+			positions++
+		}
+		length, channels, at = positions, c.Out, next
+	}
+	shown := slices.Clone(obs[len(obs)-len(obs)/e.Frames:])
+	return append(append(shown, linear(&e.Latent, at, true)...), linear(&e.Velocity, at, false)...)
+}
+
 // forward is the network in float64, without any library.
 func forward(n *export.Network, obs []float32) []float32 {
 	x := make([]float64, len(obs))
@@ -82,18 +144,11 @@ func forward(n *export.Network, obs []float32) []float32 {
 			x[i] = (x[i] - float64(z.Mean[i])) / float64(z.Std[i])
 		}
 	}
-	for i, l := range n.Layers {
-		y := make([]float64, l.Out)
-		for o := range y {
-			y[o] = float64(l.Bias[o])
-			for k := range x {
-				y[o] += float64(l.Weight[o*l.In+k]) * x[k]
-			}
-			if i < len(n.Layers)-1 && y[o] < 0 {
-				y[o] = math.Expm1(y[o])
-			}
-		}
-		x = y
+	if n.Encoder != nil {
+		x = encode(n.Encoder, x)
+	}
+	for i := range n.Layers {
+		x = linear(&n.Layers[i], x, i < len(n.Layers)-1)
 	}
 	out := make([]float32, len(x))
 	for i := range x {
@@ -127,6 +182,9 @@ func TestWrite(t *testing.T) {
 		{"walk 128-128", walk(), network(4, false, 47, 128, 128, 12)},
 		{"walk 128-128, normaliser", walk(), network(5, true, 47, 128, 128, 12)},
 		{"512-256-128, normaliser", walk(), network(6, true, 47, 512, 256, 128, 12)},
+		{"15 frames", walkHistory(15), history(14, false, 15, [3]int{32, 5, 2}, [3]int{32, 3, 2})},
+		{"10 frames that do not fit, normaliser", walkHistory(10), history(15, true, 10, [3]int{16, 3, 2}, [3]int{16, 2, 3})},
+		{"one convolution of all frames", walkHistory(2), history(16, false, 2, [3]int{8, 2, 1})},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "policy.onnx")
@@ -152,7 +210,7 @@ func TestWrite(t *testing.T) {
 			t.Logf("%d bytes, off by %.3g at most", r.Bytes, r.MaxDiff)
 
 			m, c := f.Model, f.Contract
-			obs, act := test.net.Layers[0].In, len(c.Joints)
+			obs, act := len(test.net.Normaliser.Mean), len(c.Joints)
 			if f.Source != contract.FromMetadata || m.IRVersion != 8 || m.Opset != 17 || m.Producer != "openclaw" || !m.Batched() ||
 				m.Inputs[0].String() != fmt.Sprintf("obs float32 [? %d]", obs) || m.Outputs[0].String() != fmt.Sprintf("actions float32 [? %d]", act) {
 				t.Errorf("contract from %s, model %+v", f.Source, m)
@@ -319,6 +377,37 @@ func TestRefuses(t *testing.T) {
 			}
 			if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) > 0 {
 				t.Errorf("left behind: %v, %v", entries, err)
+			}
+		})
+	}
+	for _, test := range []struct {
+		name string
+		edit func(*export.Encoder)
+		want string
+	}{
+		{"frames", func(e *export.Encoder) { e.Frames = 4 }, "encoder of 4 frames, the observation has 470 numbers"},
+		{"one frame", func(e *export.Encoder) { e.Frames = 1 }, "encoder of 1 frames"},
+		{"no convolutions", func(e *export.Encoder) { e.Convs = nil }, "the encoder has no convolutions"},
+		{"kernel", func(e *export.Encoder) { e.Convs[1].Kernel = 5 }, "convolution 1: kernel 5, stride 2 over 4 positions"},
+		{"no kernel", func(e *export.Encoder) { e.Convs[0].Kernel = 0 }, "convolution 0: kernel 0"},
+		{"stride", func(e *export.Encoder) { e.Convs[0].Stride = 0 }, "convolution 0: kernel 4, stride 0 over 10 positions"},
+		{"another frame", func(e *export.Encoder) { e.Convs[0].In = 4 }, "convolution 0 takes 4 numbers, so many frames have 188"},
+		{"channels", func(e *export.Encoder) { e.Convs[0].Out = 4 }, "convolution 0: 1504 weights, want 4 x 188"},
+		{"between convolutions", func(e *export.Encoder) { e.Convs[1].Kernel = 2 }, "convolution 1 takes 24 numbers, so many positions of convolution 0 have 16"},
+		{"latent", func(e *export.Encoder) { e.Latent.In = 3 }, "encoder: latent takes 3 numbers, the convolutions give 6"},
+		{"latent NaN", func(e *export.Encoder) { e.Latent.Weight[0] = nan }, "encoder: latent: weight[0, 0] is NaN"},
+		{"convolution NaN", func(e *export.Encoder) { e.Convs[1].Bias[2] = inf }, "convolution 1: bias[2] is +Inf"},
+		{"velocity", func(e *export.Encoder) { e.Velocity.Bias = nil }, "encoder: velocity: 0 biases, want 3"},
+		{"velocity of two", func(e *export.Encoder) { e.Velocity = network(1, false, 6, 2).Layers[0] }, "velocity gives 2 numbers, want 3"},
+		{"trunk", func(e *export.Encoder) { e.Latent = network(1, false, 6, 9).Layers[0] },
+			"layer 0 takes 58 numbers, the newest frame and the encoder have 59"},
+	} {
+		t.Run("encoder "+test.name, func(t *testing.T) {
+			net := history(17, false, 10, [3]int{8, 4, 2}, [3]int{6, 3, 2})
+			rows := pairs(net, 24)
+			test.edit(net.Encoder)
+			if _, err := export.Encode(net, walkHistory(10), rows); err == nil || !strings.HasPrefix(err.Error(), "export: ") || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want it to name %q", err, test.want)
 			}
 		})
 	}

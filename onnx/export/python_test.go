@@ -38,16 +38,20 @@ func python(t *testing.T) string {
 func TestPythonReadsThem(t *testing.T) {
 	exe := python(t)
 	for _, test := range []struct {
-		name string
-		net  *export.Network
-		want []string // operators
+		name     string
+		contract *contract.Contract
+		net      *export.Network
+		want     []string // operators
 	}{
-		{"normaliser", network(12, true, 47, 128, 128, 12), []string{"Sub", "Div", "Gemm", "Elu", "Gemm", "Elu", "Gemm"}},
-		{"no normaliser", network(13, false, 47, 512, 256, 128, 12), []string{"Gemm", "Elu", "Gemm", "Elu", "Gemm", "Elu", "Gemm"}},
+		{"normaliser", walk(), network(12, true, 47, 128, 128, 12), []string{"Sub", "Div", "Gemm", "Elu", "Gemm", "Elu", "Gemm"}},
+		{"no normaliser", walk(), network(13, false, 47, 512, 256, 128, 12), []string{"Gemm", "Elu", "Gemm", "Elu", "Gemm", "Elu", "Gemm"}},
+		{"history", walkHistory(11), history(18, false, 11, [3]int{16, 4, 2}, [3]int{16, 3, 1}), []string{"Constant", "Reshape", "Transpose",
+			"Constant", "Constant", "Constant", "Slice", "Conv", "Elu", "Conv", "Elu", "Flatten", "Gemm", "Elu", "Gemm",
+			"Constant", "Constant", "Constant", "Slice", "Concat", "Gemm", "Elu", "Gemm"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path, rows := filepath.Join(t.TempDir(), "policy.onnx"), pairs(test.net, 256)
-			if _, err := export.Write(path, test.net, walk(), rows); err != nil {
+			if _, err := export.Write(path, test.net, test.contract, rows); err != nil {
 				t.Fatal(err)
 			}
 			var obs [][]float32
@@ -77,7 +81,7 @@ func TestPythonReadsThem(t *testing.T) {
 			tensor := func(name string, width float64) any {
 				return []any{[]any{name, "tensor(float)", []any{"batch", width}}}
 			}
-			if !reflect.DeepEqual(got.Opset, any([]any{[]any{"", 17.0}})) || !reflect.DeepEqual(got.Inputs, tensor("obs", 47)) ||
+			if !reflect.DeepEqual(got.Opset, any([]any{[]any{"", 17.0}})) || !reflect.DeepEqual(got.Inputs, tensor("obs", float64(len(rows[0].Obs)))) ||
 				!reflect.DeepEqual(got.Outputs, tensor("actions", 12)) || !reflect.DeepEqual(got.Nodes, test.want) {
 				t.Errorf("opset %v, inputs %v, outputs %v, nodes %v", got.Opset, got.Inputs, got.Outputs, got.Nodes)
 			}

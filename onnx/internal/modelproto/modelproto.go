@@ -35,12 +35,19 @@ type Node struct {
 	Op      string
 	In, Out []string
 	Ints    []IntAttribute
+	Lists   []ListAttribute
 }
 
 // IntAttribute is an attribute of type INT.
 type IntAttribute struct {
 	Name  string
 	Value int64
+}
+
+// ListAttribute is an attribute of type INTS.
+type ListAttribute struct {
+	Name   string
+	Values []int64
 }
 
 // Weight is a float32 initializer. With a File its numbers lie there, at Offset.
@@ -97,6 +104,14 @@ func (n *Node) bytes() (b []byte) {
 	for _, a := range n.Ints {
 		const typeInt = 2
 		b = message(b, 5, number(number(text(nil, 1, a.Name), 3, uint64(a.Value)), 20, typeInt))
+	}
+	for _, a := range n.Lists {
+		const typeInts = 7
+		list := text(nil, 1, a.Name)
+		for _, v := range a.Values {
+			list = number(list, 8, uint64(v))
+		}
+		b = message(b, 5, number(list, 20, typeInts))
 	}
 	return b
 }
