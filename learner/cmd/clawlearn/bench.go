@@ -25,8 +25,32 @@ type benchResult struct {
 	Critic     []int   `json:"critic"`
 	Epochs     int     `json:"epochs"`
 	Batches    int     `json:"minibatches"` // of an epoch
+	Observed   [2]int  `json:"observed"`    // numbers that actor and critic see
+	Actions    int     `json:"actions"`
+	RSSMB      float64 `json:"rss_mb"` // this process's peak, MiB
+
+	Settings benchSettings `json:"settings"`
+	CPUS     float64       `json:"cpu_seconds,omitempty"`    // of all threads; where all that they do is measured
+	Rates    []float64     `json:"learning_rates,omitempty"` // of --data's minibatches
 
 	collect, learn []float64 // s, by iteration
+}
+
+// benchSettings are algo.PPO's numbers that decide how much work an update is, and where it ends.
+type benchSettings struct {
+	Clip          float32 `json:"clip"`
+	ValueClip     float32 `json:"value_clip"`
+	ValueWeight   float32 `json:"value_weight"`
+	EntropyWeight float32 `json:"entropy_weight"`
+	MaxGradNorm   float32 `json:"max_grad_norm"`
+	ClipApart     bool    `json:"clip_apart"` // actor's and critic's gradients have a norm each
+	Rate          float64 `json:"rate"`
+	MinRate       float64 `json:"min_rate"`
+	MaxRate       float64 `json:"max_rate"`
+	KLTarget      float64 `json:"kl_target"`
+	Mirror        bool    `json:"mirror"`
+	World         string  `json:"world,omitempty"`
+	Physics       string  `json:"physics,omitempty"`
 }
 
 // benches are what can be measured.
@@ -48,14 +72,30 @@ func newBench() *cobra.Command {
 part of it. Two iterations come first that do not count. It is always PPO that is measured: cloning is left out.`,
 	}
 	for i := range benches {
-		root.AddCommand(newBenchOf(i))
+		cmd := newBenchOf(i)
+		if benches[i].name == "update" {
+			cmd.Long = updateHelp
+		}
+		root.AddCommand(cmd)
 	}
 	return root
 }
 
+const updateHelp = `Measure learning from what was collected: returns, epochs of minibatches.
+
+With --data the samples and the networks' parameters are given, and there is no simulation: the epochs of minibatches alone are measured,
+each iteration from the given parameters, and --result receives what they are after it. So an update can be compared with another
+learner's (make bench-peers). It then does as rsl-rl does: the learning rate follows each minibatch's divergence before its step, not
+after it, gradients of actor and critic are clipped apart, and every epoch takes the samples in the same order.
+
+--data is a safetensors file: policy_obs, critic_obs, action (F16: samples x numbers), mean (F32: samples x numbers), std (F32: numbers),
+log_prob, advantage, target, value (F32: samples), order (I32: a permutation of the samples); and the networks' parameters (F32):
+actor.0.weight (outputs x inputs), actor.0.bias, ..., log_std, critic.0.weight, ..., as --set algo.net.actor and algo.net.critic have them.`
+
 func newBenchOf(which int) *cobra.Command {
 	b := &benches[which]
 	preset, iterations, asJSON := presetFlag("plain"), int64(10), false
+	data, result := "", ""
 	loader := cli.NewLoader(func() Config { return preset.config() })
 	cmd := &cobra.Command{
 		Use:   b.name,
@@ -72,7 +112,15 @@ func newBenchOf(which int) *cobra.Command {
 				return err
 			}
 			cfg.Algo.Warm.Rollouts, cfg.Algo.Warm.Scripted = 0, 0
-			r, err := measure(cmd.Context(), cmd.ErrOrStderr(), cfg, iterations)
+			var r *benchResult
+			switch {
+			case data != "":
+				r, err = measureUpdate(cmd.Context(), cmd.ErrOrStderr(), cfg, iterations, data, result)
+			case result != "":
+				return cli.Usagef("--result %s: there is none without --data", result)
+			default:
+				r, err = measure(cmd.Context(), cmd.ErrOrStderr(), cfg, iterations)
+			}
 			if err != nil {
 				return err
 			}
@@ -87,6 +135,10 @@ func newBenchOf(which int) *cobra.Command {
 	flags := cmd.Flags()
 	preset.add(flags)
 	flags.Int64Var(&iterations, "iterations", iterations, "iterations to measure")
+	if b.name == "update" {
+		flags.StringVar(&data, "data", data, "safetensors file of samples and parameters to learn from")
+		flags.StringVar(&result, "result", result, "safetensors file to write the parameters to that --data's become")
+	}
 	for _, name := range []string{"rows", "threads"} {
 		loader.AddKeyFlag(flags, name, name)
 	}
@@ -114,7 +166,7 @@ func median(x []float64) float64 {
 }
 
 func (r *benchResult) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s: %.0f steps/s: %d steps in %.2f s, %d iterations of %d rows x %d steps, median %.3f s; %d threads, actor %v, critic %v, %d x %d minibatches\n",
+	_, err := fmt.Fprintf(w, "%s: %.0f steps/s: %d steps in %.2f s; iterations: %d of %d rows x %d steps, median %.3f s; %d threads, actor %v, critic %v, %d x %d minibatches\n",
 		r.What, r.StepsPerS, r.Samples, r.Seconds, r.Iterations, r.Rows, r.Steps, r.MedianS, r.Threads, r.Actor, r.Critic, r.Epochs, r.Batches)
 	return err
 }

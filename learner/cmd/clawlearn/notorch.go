@@ -21,3 +21,7 @@ func train(context.Context, io.Writer, Config, func() (*run.Folder, error)) (*tr
 }
 
 func measure(context.Context, io.Writer, Config, int64) (*benchResult, error) { return nil, errNoTorch }
+
+func measureUpdate(context.Context, io.Writer, Config, int64, string, string) (*benchResult, error) {
+	return nil, errNoTorch
+}
