@@ -25,6 +25,23 @@ type Panel struct {
 	Log   bool // logarithmic vertical axis; values that are not positive are left out
 }
 
+// Diagram is a panel of a picture of any curves.
+type Diagram struct {
+	Title  string
+	X, Y   string // beside the axes: "minutes", "m/s"
+	Log    bool   // logarithmic vertical axis; values that are not positive are left out
+	Curves []Curve
+}
+
+// Curve is one line of a Diagram. Those of one name have one colour and one entry in the legend.
+type Curve struct {
+	Name   string
+	Points []Point
+}
+
+// Point is a dot of a Curve.
+type Point = plotter.XY
+
 // The picture's measures, and how many dots a curve has at most: a run of a million iterations is as large a file as one of a thousand.
 const (
 	panelWidth  = 150 * vg.Millimeter
@@ -63,12 +80,28 @@ func (f *Folder) WriteCurves(x string, panels []Panel) error {
 	return nil
 }
 
+// WriteDiagrams draws diagrams as an SVG file, a panel beside the other, two in a row. Curves without a point are left out, and diagrams
+// without a curve; without any there is no picture, which is an error.
+func WriteDiagrams(path string, diagrams []Diagram) error {
+	picture, err := drawDiagrams(diagrams)
+	if err == nil && picture == nil {
+		err = errors.New("no curve has a point")
+	}
+	if err == nil {
+		err = writeAtomic(path, picture)
+	}
+	if err != nil {
+		return fmt.Errorf("run: %s: %w", path, err)
+	}
+	return nil
+}
+
 // drawCurves draws metrics.jsonl; nil is no picture. Lines that a killed process wrote in part are left out.
 func drawCurves(metrics []byte, x string, panels []Panel) ([]byte, error) {
 	if x == "" {
 		x = iterationKey
 	}
-	curves := map[string]plotter.XYs{}
+	curves := map[string][]Point{}
 	for _, p := range panels {
 		for _, tag := range p.Tags {
 			curves[tag] = nil
@@ -85,15 +118,27 @@ func drawCurves(metrics []byte, x string, panels []Panel) ([]byte, error) {
 		}
 		for tag := range curves {
 			if y, ok := values[tag]; ok {
-				curves[tag] = append(curves[tag], plotter.XY{X: at, Y: y})
+				curves[tag] = append(curves[tag], Point{X: at, Y: y})
 			}
 		}
 	}
+	diagrams := make([]Diagram, len(panels))
+	for i, p := range panels {
+		diagrams[i] = Diagram{Title: p.Title, X: x, Y: p.Unit, Log: p.Log}
+		for _, tag := range p.Tags {
+			diagrams[i].Curves = append(diagrams[i].Curves, Curve{tag, curves[tag]})
+		}
+	}
+	return drawDiagrams(diagrams)
+}
+
+// drawDiagrams is an SVG file's content; nil is no picture.
+func drawDiagrams(diagrams []Diagram) ([]byte, error) {
 	var shown []*panelPlot
-	for _, p := range panels {
-		plotted, err := newPanelPlot(&p, x, curves)
+	for i := range diagrams {
+		plotted, err := newPanelPlot(&diagrams[i])
 		if err != nil {
-			return nil, fmt.Errorf("panel %q: %w", p.Title, err)
+			return nil, fmt.Errorf("panel %q: %w", diagrams[i].Title, err)
 		}
 		if plotted != nil {
 			shown = append(shown, plotted)
@@ -132,9 +177,9 @@ type panelPlot struct {
 }
 
 // newPanelPlot is nil for a panel without a curve.
-func newPanelPlot(p *Panel, x string, curves map[string]plotter.XYs) (*panelPlot, error) {
+func newPanelPlot(p *Diagram) (*panelPlot, error) {
 	d := &panelPlot{plot.New(), plot.NewLegend()}
-	d.plot.Title.Text, d.plot.X.Label.Text, d.plot.Y.Label.Text = p.Title, x, p.Unit
+	d.plot.Title.Text, d.plot.X.Label.Text, d.plot.Y.Label.Text = p.Title, p.X, p.Y
 	d.plot.Title.TextStyle.Font.Size = 12
 	d.plot.Title.Padding = 6
 	for _, axis := range []*plot.Axis{&d.plot.X, &d.plot.Y} {
@@ -153,13 +198,16 @@ func newPanelPlot(p *Panel, x string, curves map[string]plotter.XYs) (*panelPlot
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xdd}, color.Gray{0xee}
 	d.plot.Add(grid)
-	empty := true
-	for i, tag := range p.Tags {
-		dots, band := thin(usable(curves[tag], p.Log))
+	number, named := map[string]int{}, map[string]bool{} // of each name; those in the legend
+	for _, c := range p.Curves {
+		if _, ok := number[c.Name]; !ok {
+			number[c.Name] = len(number)
+		}
+		dots, band := thin(usable(c.Points, p.Log))
 		if len(dots) == 0 {
 			continue
 		}
-		empty = false
+		i := number[c.Name]
 		ink := palette[i%len(palette)]
 		if band != nil {
 			area, err := plotter.NewPolygon(band)
@@ -185,9 +233,12 @@ func newPanelPlot(p *Panel, x string, curves map[string]plotter.XYs) (*panelPlot
 			marks.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: 1.5, Shape: draw.CircleGlyph{}}
 			d.plot.Add(marks)
 		}
-		d.legend.Add(tag, line)
+		if !named[c.Name] {
+			d.legend.Add(c.Name, line)
+			named[c.Name] = true
+		}
 	}
-	if empty {
+	if len(named) == 0 {
 		return nil, nil
 	}
 	widen(&d.plot.X)
