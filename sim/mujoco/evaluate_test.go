@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,5 +109,90 @@ func TestEvaluateStops(t *testing.T) {
 	}
 	if _, err := mujoco.Evaluate(context.Background(), ev, "jelly", 1, task.WalkSpec(), stands{}, nil); err == nil || !strings.Contains(err.Error(), `physics "jelly": want one of full, lean`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// At the command zero without pushes a robot that does nothing keeps its feet where they are, one that walks does not. The score beside it is
+// Evaluate's.
+func TestEvaluateStanding(t *testing.T) {
+	ev, _ := task.EvalV1()
+	ev.Rows, ev.Seconds = 16, 6
+	for _, c := range task.Suite(ev) {
+		if c.Kind != task.Standing {
+			continue
+		}
+		spec := task.WalkSpec()
+		score, still, err := mujoco.EvaluateStanding(context.Background(), &c.Evaluation, 2, spec, stands{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("stands: %+v, %+v", *score, *still)
+		if still.Lifts != 0 || still.LiftShare != 0 || !(still.JointSpeed < 0.1) || !(still.DriftMax < 0.2) || !(still.Drift > 0) {
+			t.Errorf("a robot that does nothing: %+v", *still)
+		}
+		again, err := mujoco.Evaluate(context.Background(), &c.Evaluation, "", 1, spec, stands{}, nil)
+		if err != nil || *again != *score {
+			t.Errorf("Evaluate says %+v (%v), beside standing %+v", again, err, *score)
+		}
+		p := playground(t)
+		own := p.Spec()
+		walking := c.Evaluation
+		walking.World.Commands = task.Fixed(0.5, 0, 0)
+		score, still, err = mujoco.EvaluateStanding(context.Background(), &walking, 2, &own, p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("walks: %+v, %+v", *score, *still)
+		// Some two steps a second of each of 4 feet of 16 robots.
+		if still.Lifts < 16*4*5 || still.LiftShare != 1 || !(still.JointSpeed > 1) || math.Abs(still.Drift-0.5*ev.Seconds) > 0.4 || still.DriftMax < still.Drift {
+			t.Errorf("a robot that walks at 0.5 m/s: %+v", *still)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, _, err := mujoco.EvaluateStanding(ctx, &c.Evaluation, 1, spec, stands{}, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want canceled", err)
+		}
+	}
+}
+
+// sees keeps what it was shown first.
+type sees struct{ first []float32 }
+
+func (*sees) Reset([]int) {}
+
+func (p *sees) Act(s *rollout.Step, d *rollout.Decision) error {
+	if p.first == nil {
+		p.first = slices.Clone(s.Obs[0])
+	}
+	clear(d.Action)
+	return nil
+}
+
+// A teacher, which reads what only a simulator knows, is shown the truth where a student is shown what sensors show.
+func TestTeachersSeeTheTruth(t *testing.T) {
+	ev, _ := task.EvalV1()
+	ev.Rows, ev.Seconds = 1, 1.02
+	look := func(noise bool, terms ...rollout.Term) []float32 {
+		spec := task.DefaultSpec()
+		spec.Groups = []rollout.Group{{Name: "policy", Layout: rollout.ByTerm, Terms: terms}}
+		own := *ev
+		if !noise {
+			own.World.Noise = task.Noise{}
+			own.World.Vary.JointZero = 0
+		}
+		var p sees
+		if _, err := mujoco.Evaluate(context.Background(), &own, "", 1, spec, &p, nil); err != nil {
+			t.Fatal(err)
+		}
+		return p.first
+	}
+	gravity := rollout.Term{Name: "projected_gravity", Size: 3, Scale: 1, History: 1, Sensed: true}
+	height := rollout.Term{Name: "base_height", Size: 1, Scale: 1, History: 1}
+	truth := look(false, gravity)
+	if seen := look(true, gravity); slices.Equal(seen, truth) {
+		t.Errorf("a student is shown the truth: %v", seen)
+	}
+	if seen := look(true, gravity, height); !slices.Equal(seen[:3], truth) {
+		t.Errorf("a teacher is shown %v of %v", seen, truth)
 	}
 }

@@ -121,6 +121,12 @@ func TestEvalFlagsRefuse(t *testing.T) {
 		{"--threads 0: want 1..1024", []string{"--threads", "0"}},
 		{`--physics "jelly": want one of full`, []string{"--physics", "jelly"}},
 		{"--seed", []string{"--seed", "-1"}},
+		{"--policy: name an ONNX file", []string{"--policy", ""}},
+		{"--policy x.onnx: given twice", []string{"--policy", "x.onnx"}},
+		{"--json and --markdown: not both", []string{"--json", "--markdown"}},
+		{"--suite --physics full: the suite has its own, lean and full", []string{"--suite", "--physics", "full"}},
+		{"--suite", []string{"--suite=perhaps"}},
+		{"--markdown", []string{"--markdown=2"}},
 	} {
 		args := []string{"eval"}
 		if test.args != nil {

@@ -363,6 +363,11 @@ func TestTeachers(t *testing.T) {
 	if err := go1.Fit(&c.Spec, go1.Sensing{LinVel: true}); err == nil {
 		t.Error("a policy that sees what no Go1 senses fits one")
 	}
+	var score evalResult
+	code, out, errs := clawlearn("eval", "--policy", privileged.Policy, "--rows", "2", "--seconds", "2", "--json")
+	if err := json.Unmarshal([]byte(out), &score); code != 0 || err != nil || !slices.Contains(score.Given, "friction") || !slices.Contains(score.Given, "base_lin_vel") {
+		t.Errorf("the teacher evaluated: exit %d, %v: %s%s", code, err, out, errs)
+	}
 	t.Chdir(dir) // files are named from here, and found from elsewhere
 	for _, test := range []struct{ name, kind, file, parent string }{
 		{"folder", "privileged", "teacher", file.SHA256},
@@ -387,7 +392,7 @@ func TestTeachers(t *testing.T) {
 			t.Errorf("%s: resumed: %+v", test.name, again)
 		}
 	}
-	code, _, errs := clawlearn(tiny(filepath.Join(dir, "none"), "--set", "algo.opd.teacher=file", "--set", "algo.opd.file=none.onnx")...)
+	code, _, errs = clawlearn(tiny(filepath.Join(dir, "none"), "--set", "algo.opd.teacher=file", "--set", "algo.opd.file=none.onnx")...)
 	if code == 0 || !strings.Contains(errs, "opd.file: ") || !strings.Contains(errs, "none.onnx") {
 		t.Errorf("a teacher that is not there: exit %d, %s", code, errs)
 	}
