@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 
 	"github.com/openclaw-rl/openclaw/agent/rollout"
@@ -21,7 +22,9 @@ type carts struct {
 	steps   int
 	// spoil changes what a Step shows; nil: nothing.
 	spoil func(step int, out *rollout.Step)
-	seen  func(action []float32)
+	// broken is what Step fails with; nil: it works.
+	broken error
+	seen   func(action []float32)
 }
 
 type cart struct {
@@ -67,7 +70,7 @@ func (c *carts) show(i int, obs [][]float32) {
 }
 
 func (c *carts) Step(ctx context.Context, action []float32, out *rollout.Step) error {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), c.broken); err != nil {
 		return err
 	}
 	if err := rollout.CheckAction(action, len(c.rows), c.spec.Joints); err != nil {

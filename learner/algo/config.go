@@ -9,6 +9,7 @@ import (
 // one row.
 type Config struct {
 	Steps int  `yaml:"steps" doc:"steps of each row in an iteration"`
+	Async bool `yaml:"async" doc:"collect by the policy of before while the next learns: decoupled PPO, one update behind"`
 	Net   Net  `yaml:"net" doc:"networks"`
 	PPO   PPO  `yaml:"ppo" doc:"proximal policy optimisation"`
 	Warm  Warm `yaml:"warm" doc:"cloning of the scripted trot before that"`
@@ -24,6 +25,14 @@ type Net struct {
 	InitStd    float32 `yaml:"init_std" doc:"deviation of the actions at the start"`
 	MinStd     float32 `yaml:"min_std" doc:"least deviation"`
 	MaxStd     float32 `yaml:"max_std" doc:"greatest deviation"`
+
+	Encoder        string  `yaml:"encoder" doc:"what reads the actor's group: none, or conv, a history by convolutions over time, which also estimate the velocity"`
+	Frames         int     `yaml:"frames" doc:"frames of that history"`
+	Channels       []int   `yaml:"channels" doc:"of each convolution: numbers at a position"`
+	Kernels        []int   `yaml:"kernels" doc:"of each convolution: positions that it reads at once; the last ones end with the newest frame"`
+	Strides        []int   `yaml:"strides" doc:"of each convolution: positions from one to the next"`
+	Latent         int     `yaml:"latent" doc:"numbers of the history that the actor's layers read beside the newest frame and the estimated velocity"`
+	VelocityWeight float32 `yaml:"velocity_weight" doc:"weight of the squared error of that velocity to the true one"`
 }
 
 // PPO are the algorithm's numbers.
@@ -58,7 +67,7 @@ type Warm struct {
 
 // Default is what learned to walk fastest: a cloned trot, then PPO.
 func Default() Config {
-	return Config{
+	c := Config{
 		Steps: 24,
 		Net:   Net{Group: "policy", Actor: []int{128, 128}, Critic: []int{128, 128}, InitStd: 0.7, MinStd: 0.1, MaxStd: 1.65},
 		PPO: PPO{Epochs: 4, Minibatches: 4, Gamma: 0.98, Lambda: 0.95, Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003, EntropyEnd: 0.003,
@@ -66,6 +75,8 @@ func Default() Config {
 		Warm: Warm{Rollouts: 12, Scripted: 2, Std: 0.7, Epochs: 4, Batch: 1024, Rate: 1e-3},
 		OPD:  defaultOPD(),
 	}
+	defaultEncoder(&c.Net)
+	return c
 }
 
 // Validate names the first field that cannot be.
@@ -111,6 +122,9 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("ppo.kl_target is %v and ppo.kl_end %v: want both 0 or neither", c.PPO.KLTarget, c.PPO.KLEnd)
 	}
 	if err := errors.Join(checkWidths("net.actor", c.Net.Actor), checkWidths("net.critic", c.Net.Critic)); err != nil {
+		return err
+	}
+	if err := c.Net.validateEncoder(); err != nil {
 		return err
 	}
 	return c.OPD.validate()

@@ -34,7 +34,7 @@ func section(all []Section, name string) ([]byte, error) {
 }
 
 // State is everything that training needs to go on bit for bit: networks and optimiser,
-// rows, teacher, random numbers, counts; and in section "actor" what another run needs to take
+// rows, teacher, random numbers, counts, with Config.Async what was collected ahead; and in section "actor" what another run needs to take
 // this actor for its teacher. It is asked for between iterations, in Options.Each.
 func (t *Trainer) State() ([]Section, error) {
 	env, ok := t.env.(saver)
@@ -69,12 +69,24 @@ func (t *Trainer) State() ([]Section, error) {
 	}
 	n := &t.cfg.Net
 	actor, err := json.Marshal(savedActor{Spec: t.spec, Group: n.Group, Critic: t.buf.Critic, Net: savedNet{Actor: n.Actor, Critic: n.Critic,
-		Normaliser: n.Normaliser, InitStd: n.InitStd, MinStd: n.MinStd, MaxStd: n.MaxStd}})
+		Normaliser: n.Normaliser, InitStd: n.InitStd, MinStd: n.MinStd, MaxStd: n.MaxStd, Encoder: t.shape.Encoder}})
 	if err != nil {
 		return nil, fmt.Errorf("algo: state: %w", err)
 	}
-	return []Section{{"trainer", b}, {"nets", networks.Bytes()}, {"rows", rows}, {"teacher", teaching}, {"actor", actor}}, nil
+	all := []Section{{"trainer", b}, {"nets", networks.Bytes()}, {"rows", rows}, {"teacher", teaching}, {"actor", actor}}
+	if t.pending != nil {
+		ahead, err := t.pending.appendState(nil)
+		if err != nil {
+			return nil, fmt.Errorf("algo: state: %w", err)
+		}
+		all = append(all, Section{aheadSection, ahead})
+	}
+	return all, nil
 }
+
+// aheadSection is the name of the section with the iteration that was collected while another was
+// learnt from, and is still to be learnt from; there need not be one.
+const aheadSection = "ahead"
 
 // generators are the streams of random numbers, in the order they are saved in.
 func (t *Trainer) generators() []*rand.PCG { return []*rand.PCG{&t.noise, &t.order, &t.mixing} }
@@ -115,9 +127,20 @@ func (t *Trainer) Restore(sections []Section) error {
 			return fmt.Errorf("algo: state: random numbers: %w", err)
 		}
 	}
+	var pending *storage
+	if ahead, err := section(sections, aheadSection); err == nil {
+		if !t.cfg.Async {
+			return errAhead
+		}
+		pending = t.spare
+		if err := pending.restore(ahead); err != nil {
+			return fmt.Errorf("algo: state: section %s: %w", aheadSection, err)
+		}
+	}
 	if err := t.restoreLearnt(sections); err != nil {
 		return err
 	}
+	t.pending = pending
 	for i, g := range t.generators() {
 		*g = generators[i]
 	}
@@ -171,6 +194,6 @@ func (t *Trainer) Recover(sections []Section) error {
 	if warm := int64(t.cfg.Warm.Rollouts); counts.Iteration < warm && t.iteration >= warm {
 		t.endWarm()
 	}
-	t.diverged, t.cause, t.from = 0, nil, nil
+	t.diverged, t.cause, t.from, t.pending = 0, nil, nil, nil
 	return nil
 }

@@ -55,7 +55,7 @@ type Trainer struct {
 	env    rollout.Env
 	spec   rollout.Spec
 	nets   *nets.Nets
-	buf    *buffer.Buffer
+	acting backend
 	shape  nets.Config // of nets
 	gait   teacher     // while it is cloned
 	opd    teacher     // after that; nil: none
@@ -68,39 +68,30 @@ type Trainer struct {
 	mixing rand.PCG // of who drives
 	from   []byte   // the Env's state to go on from; nil: a new run
 
-	step      int // of the iteration
-	iteration int64
+	*storage          // being filled
+	spare    *storage // with Config.Async: the other, which the learner has or which is empty
+	pending  *storage // collected and not learnt from, while State may be asked for; nil: none
+	learner  *learner // of the present Run; nil: each iteration is learnt from before the next
+
+	step      int   // of the iteration
+	iteration int64 // learnt from
 	samples   int64
 	diverged  int   // times in a row that something was not finite
 	cause     error // of the last of them
 
-	std        []float32 // that this iteration collects with
-	after      []float32 // that it ended with
+	after      []float32 // deviation that an iteration ended with
 	means      means
 	mirrorMean []float32
 	mirror     []bool
-	final      []uint16 // critic's last observations of rows that timed out
-	finalAt    []int32  // their transitions
 	values     []float32
-	last       []uint16 // critic's observation after the last step
+	action     []float32 // of one transition
 	scratch    []float32
 	length     []int32 // steps of each row's episode so far
 	earned     []float64
 	report     Report
-	collected  time.Time // when this iteration's collecting began
-	sums       tally
-}
 
-// tally is what an iteration adds up.
-type tally struct {
-	metrics        []float64
-	metricSteps    int
-	episodes       int
-	falls          int
-	length, earned float64 // of episodes that ended
-	reward         float64
-	badRows        int
-	saturated, nan int
+	// When this iteration's collecting began, when an iteration last ended, and when Act last did.
+	began, ended, acted time.Time
 }
 
 // New makes a Trainer with new networks for env, which must offer the groups that actor and
@@ -121,12 +112,20 @@ func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 	t.badAt = slices.Index(s.Metrics, "physics_bad")
 	shape := buffer.Shape{Steps: cfg.Steps, Rows: s.Rows, Policy: s.Groups[t.policy].Size(), Critic: s.Groups[t.critic].Size(), Act: s.ActDim()}
 	var err error
-	if t.buf, err = buffer.New(shape); err != nil {
+	if t.storage, err = newStorage(shape, len(s.Metrics)); err != nil {
 		return nil, err
+	}
+	if cfg.Async {
+		if t.spare, err = newStorage(shape, len(s.Metrics)); err != nil {
+			return nil, err
+		}
 	}
 	t.shape = nets.Config{Policy: shape.Policy, Critic: shape.Critic, Act: shape.Act, ActorHidden: cfg.Net.Actor, CriticHidden: cfg.Net.Critic,
 		InitStd: cfg.Net.InitStd, MinStd: cfg.Net.MinStd, MaxStd: cfg.Net.MaxStd, Normaliser: cfg.Net.Normaliser,
 		Seed: int64(opts.Seed), Workers: max(1, opts.Workers)}
+	if t.shape.Encoder, err = cfg.Net.encoder(s, t.policy, t.critic); err != nil {
+		return nil, err
+	}
 	if cfg.PPO.Mirror {
 		if err := t.mirrors(&t.shape); err != nil {
 			return nil, err
@@ -140,6 +139,15 @@ func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 	if t.nets, err = nets.New(t.shape); err != nil {
 		return nil, err
 	}
+	t.acting = same{t.nets}
+	if cfg.Async {
+		var n *nets.Nets
+		if n, err = nets.New(t.shape); err != nil {
+			t.Close()
+			return nil, err
+		}
+		t.acting = copied{n}
+	}
 	if t.opd, err = t.newTeacher(); err == nil && t.opd != nil && !t.warm() {
 		err = t.opd.follow(t.nets, 0)
 	}
@@ -151,12 +159,11 @@ func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 	t.order.Seed(opts.Seed, 2)
 	t.mixing.Seed(opts.Seed, 3)
 	rows, all := s.Rows, cfg.Steps*s.Rows
-	t.std, t.after = make([]float32, shape.Act), make([]float32, shape.Act)
+	t.after, t.action = make([]float32, shape.Act), make([]float32, shape.Act)
 	t.mirrorMean, t.mirror = make([]float32, all*shape.Act), make([]bool, all)
-	t.last, t.values = make([]uint16, rows*shape.Critic), make([]float32, rows)
+	t.values = make([]float32, rows)
 	t.scratch = make([]float32, rows*max(shape.Policy, shape.Critic))
 	t.length, t.earned = make([]int32, rows), make([]float64, rows)
-	t.sums.metrics = make([]float64, len(s.Metrics))
 	t.report.Metrics = make([]float64, len(s.Metrics))
 	t.setRate()
 	return t, nil
@@ -192,6 +199,9 @@ func (t *Trainer) Close() {
 	if t.opd != nil {
 		t.opd.close()
 	}
+	if c, ok := t.acting.(copied); ok {
+		c.Close()
+	}
 	t.nets.Close()
 }
 
@@ -203,29 +213,53 @@ func (t *Trainer) Actor() *Actor { return &Actor{nets: t.nets, group: t.policy} 
 
 // Run trains until ctx ends, Each returns rollout.ErrStop (both nil) or something fails. Rows
 // begin new episodes, or go on where Restore took them over; what an earlier Run had collected
-// of an iteration is dropped.
-func (t *Trainer) Run(ctx context.Context) error {
+// and not learnt from is dropped.
+func (t *Trainer) Run(ctx context.Context) (err error) {
 	var env rollout.Env = t.env
 	if t.from != nil {
 		env = &restored{Env: t.env, state: t.from}
 		t.from = nil
 	} else {
+		t.pending = nil
 		clear(t.length)
 		clear(t.earned)
 	}
 	// libtorch and MKL keep memory for every thread that calls them.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	t.begin()
-	t.collected = time.Now()
+	t.ended = time.Now()
+	begin := t.begin
+	if t.cfg.Async {
+		stop := t.startLearner()
+		defer func() { err = errors.Join(err, stop()) }()
+		if t.pending != nil {
+			begin = t.overlap
+		}
+	}
+	if err := begin(); err != nil {
+		return err
+	}
 	return rollout.Run(ctx, []rollout.Env{env}, t, t)
 }
 
-// begin begins an iteration.
-func (t *Trainer) begin() {
-	t.step, t.final, t.finalAt = 0, t.final[:0], t.finalAt[:0]
-	clear(t.sums.metrics)
-	t.sums = tally{metrics: t.sums.metrics}
+// begin begins the collecting of an iteration, while nothing learns: by what the networks are now.
+func (t *Trainer) begin() error {
+	t.step = 0
+	t.storage.begin()
+	if err := t.acting.follow(t.nets); err != nil {
+		return err
+	}
+	t.nets.Std(t.std)
+	if t.warm() {
+		for i := range t.std {
+			t.std[i] = t.cfg.Warm.Std
+		}
+	}
+	if t.opd != nil {
+		t.labelStd = append(t.labelStd[:0], t.opd.std()...)
+	}
+	t.began = time.Now()
+	return nil
 }
 
 // restored is an Env whose first Reset takes a saved state over instead.
@@ -256,6 +290,7 @@ func (t *Trainer) Reset([]int) {}
 // Act rounds what is seen to what is stored, lets actor and teacher say what they would do,
 // one of them do it in each row, and stores all of that.
 func (t *Trainer) Act(step *rollout.Step, out *rollout.Decision) error {
+	begin := time.Now()
 	b, n := t.buf, t.spec.Rows
 	at := b.Index(t.step, 0)
 	p, c, a := b.Policy, b.Critic, b.Act
@@ -266,23 +301,15 @@ func (t *Trainer) Act(step *rollout.Step, out *rollout.Decision) error {
 		copy(b.CriticObs[at*c:(at+n)*c], b.PolicyObs[at*p:(at+n)*p])
 	}
 	mean := b.Mean[at*a : (at+n)*a]
-	if err := t.nets.Forward(b.PolicyObs[at*p:(at+n)*p], n, mean); err != nil {
+	if err := t.acting.Forward(b.PolicyObs[at*p:(at+n)*p], n, mean); err != nil {
 		return err
-	}
-	if t.step == 0 {
-		t.nets.Std(t.std)
-		if t.warm() {
-			for i := range t.std {
-				t.std[i] = t.cfg.Warm.Std
-			}
-		}
 	}
 	random := rand.New(&t.noise)
 	for i, m := range mean {
 		x := m + t.std[i%a]*float32(random.NormFloat64())
 		if x != x { // an Env would refuse it; the iteration is not learnt from
 			x = 0
-			t.sums.nan++
+			t.sums.NaN++
 		}
 		out.Action[i] = x
 	}
@@ -294,6 +321,8 @@ func (t *Trainer) Act(step *rollout.Step, out *rollout.Decision) error {
 		b.LogProb[at+row] = nets.LogProb(out.Action[row*a:(row+1)*a], mean[row*a:(row+1)*a], t.std)
 		out.LogProb[row] = b.LogProb[at+row]
 	}
+	t.acted = time.Now()
+	t.sums.PolicyS += t.acted.Sub(begin).Seconds()
 	return nil
 }
 
@@ -309,7 +338,7 @@ func (t *Trainer) teach(step *rollout.Step, out *rollout.Decision, at int) error
 			share = 1
 		}
 	case who != nil:
-		share = t.cfg.OPD.Mix.at(t.learnt())
+		share = t.cfg.OPD.Mix.at(t.collecting() - int64(t.cfg.Warm.Rollouts))
 	}
 	// What is not finite is nothing to ask a teacher about.
 	out.Labelled = who != nil && t.finite(step.Obs[who.group()])
@@ -339,14 +368,6 @@ func (t *Trainer) teach(step *rollout.Step, out *rollout.Decision, at int) error
 // learnt counts the iterations that did not clone.
 func (t *Trainer) learnt() int64 { return t.iteration - int64(t.cfg.Warm.Rollouts) }
 
-// round rounds x in place to what fp16 holds and stores it.
-func (t *Trainer) round(x []float32, dst []uint16) {
-	r := buffer.Round(x)
-	t.sums.saturated += r.Saturated
-	t.sums.nan += r.NaN
-	buffer.Encode(dst, x)
-}
-
 // finite says whether x is, and counts where it is not.
 func (t *Trainer) finite(x []float32) bool {
 	bad := 0
@@ -355,18 +376,19 @@ func (t *Trainer) finite(x []float32) bool {
 			bad++
 		}
 	}
-	t.sums.nan += bad
+	t.sums.NaN += int64(bad)
 	return bad == 0
 }
 
-// Record stores what came of a step and, at the end of an iteration, learns.
+// Record stores what came of a step and, at the end of an iteration, learns or lets it be learnt from.
 func (t *Trainer) Record(_ int, _ *rollout.Step, _ *rollout.Decision, after *rollout.Step) error {
 	b, n, k, c := t.buf, t.spec.Rows, len(t.spec.Metrics), t.buf.Critic
 	at := b.Index(t.step, 0)
+	s := &t.sums
+	s.PhysicsS += since(t.acted)
 	copy(b.Reward[at:at+n], after.Reward)
 	copy(b.Terminated[at:at+n], after.Terminated)
 	copy(b.TimedOut[at:at+n], after.TimedOut)
-	s := &t.sums
 	for row := range n {
 		metrics := after.Metrics[row*k : (row+1)*k]
 		valid := t.badAt < 0 || metrics[t.badAt] == 0
@@ -375,20 +397,20 @@ func (t *Trainer) Record(_ int, _ *rollout.Step, _ *rollout.Decision, after *rol
 			for i, x := range metrics {
 				s.metrics[i] += float64(x)
 			}
-			s.metricSteps++
+			s.MetricSteps++
 		} else {
-			s.badRows++
+			s.BadRows++
 		}
-		s.reward += float64(after.Reward[row])
+		s.Reward += float64(after.Reward[row])
 		t.length[row]++
 		t.earned[row] += float64(after.Reward[row])
 		if after.Ended(row) {
-			s.episodes++
-			s.length += float64(t.length[row])
-			s.earned += t.earned[row]
+			s.Episodes++
+			s.Length += float64(t.length[row])
+			s.Earned += t.earned[row]
 			t.length[row], t.earned[row] = 0, 0
 			if after.Terminated[row] && valid {
-				s.falls++
+				s.Falls++
 			}
 		}
 		if after.TimedOut[row] && !after.Terminated[row] {
@@ -404,5 +426,16 @@ func (t *Trainer) Record(_ int, _ *rollout.Step, _ *rollout.Decision, after *rol
 	// Rounded in a copy: Act rounds what it sees itself.
 	copy(t.scratch, after.Obs[t.critic])
 	t.round(t.scratch[:n*c], t.last)
-	return t.learn()
+	s.CollectS = since(t.began)
+	// Cloning does not run ahead: what it learns in an iteration changes the actor most of all.
+	if t.learner != nil && !t.warm() {
+		return t.exchange()
+	}
+	if err := t.learn(t.storage); err != nil {
+		return err
+	}
+	if err := t.conclude(t.storage); err != nil {
+		return err
+	}
+	return t.begin()
 }
