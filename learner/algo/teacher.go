@@ -143,6 +143,8 @@ type savedNet struct {
 	InitStd    float32 `json:"init_std"`
 	MinStd     float32 `json:"min_std"`
 	MaxStd     float32 `json:"max_std"`
+
+	Encoder *nets.Encoder `json:"encoder,omitempty"`
 }
 
 // newSavedTeacher is the actor of another run's checkpoint, reading group of env.
@@ -170,13 +172,27 @@ func newSavedTeacher(env *rollout.Spec, group string, sections []Section, worker
 	if err := errors.Join(checkWidths("net.actor", a.Net.Actor), checkWidths("net.critic", a.Net.Critic), checkWidths("critic", []int{a.Critic})); err != nil {
 		return nil, fmt.Errorf("algo: teacher: section actor: %w", err)
 	}
-	at := env.GroupIndex(group)
-	// Nothing is made that is larger than what there is to fill it with.
-	if n := parameters(env.Groups[at].Size(), a.Net.Actor, env.ActDim()) + parameters(a.Critic, a.Net.Critic, 1); n > len(networks)/4 {
-		return nil, fmt.Errorf("algo: teacher: section nets has %d bytes, want %d parameters of 4 bytes", len(networks), n)
+	if e := a.Net.Encoder; e != nil {
+		sizes := []int{e.Latent}
+		for _, c := range e.Convs {
+			sizes = append(sizes, c.Channels)
+		}
+		if err := checkWidths("net.encoder", sizes); err != nil {
+			return nil, fmt.Errorf("algo: teacher: section actor: %w", err)
+		}
 	}
-	n, err := nets.New(nets.Config{Policy: env.Groups[at].Size(), Critic: a.Critic, Act: env.ActDim(), ActorHidden: a.Net.Actor, CriticHidden: a.Net.Critic,
-		InitStd: a.Net.InitStd, MinStd: a.Net.MinStd, MaxStd: a.Net.MaxStd, Normaliser: a.Net.Normaliser, Workers: workers})
+	at := env.GroupIndex(group)
+	shape := nets.Config{Policy: env.Groups[at].Size(), Critic: a.Critic, Act: env.ActDim(), ActorHidden: a.Net.Actor, CriticHidden: a.Net.Critic,
+		InitStd: a.Net.InitStd, MinStd: a.Net.MinStd, MaxStd: a.Net.MaxStd, Normaliser: a.Net.Normaliser, Encoder: a.Net.Encoder, Workers: workers}
+	// Nothing is made that is larger than what there is to fill it with.
+	parameters, err := shape.Parameters()
+	if err != nil {
+		return nil, fmt.Errorf("algo: teacher: section actor: %w", err)
+	}
+	if parameters > len(networks)/4 {
+		return nil, fmt.Errorf("algo: teacher: section nets has %d bytes, want %d parameters of 4 bytes", len(networks), parameters)
+	}
+	n, err := nets.New(shape)
 	if err != nil {
 		return nil, fmt.Errorf("algo: teacher: %w", err)
 	}
@@ -185,16 +201,6 @@ func newSavedTeacher(env *rollout.Spec, group string, sections []Section, worker
 		return nil, fmt.Errorf("algo: teacher: %w", err)
 	}
 	return newNetTeacher(n, env, at), nil
-}
-
-// parameters counts those of a network, weights and biases.
-func parameters(in int, hidden []int, out int) int {
-	n := 0
-	for _, width := range append(hidden[:len(hidden):len(hidden)], out) {
-		n += (in + 1) * width
-		in = width
-	}
-	return n
 }
 
 // newTeacher makes the teacher of the configuration; nil: none.

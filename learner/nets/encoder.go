@@ -78,6 +78,21 @@ func (e *Encoder) parameters() int {
 	return 2 * (len(e.Convs) + 2)
 }
 
+// Parameters counts the weights and biases that New would make; its errors are New's.
+func (c *Config) Parameters() (int, error) {
+	if err := c.check(); err != nil {
+		return 0, err
+	}
+	n := 0
+	c.encoderLayers(func(_ string, out, in int) { n += out * (in + 1) })
+	for _, w := range [][]int{widths(c.trunk(), c.ActorHidden, c.Act), widths(c.Critic, c.CriticHidden, 1)} {
+		for i := 1; i < len(w); i++ {
+			n += w[i] * (w[i-1] + 1)
+		}
+	}
+	return n, nil
+}
+
 // trunk is how many numbers the actor's layers read.
 func (c *Config) trunk() int {
 	if c.Encoder == nil {
@@ -94,19 +109,19 @@ func (c *Config) frame() int {
 	return c.Policy / c.Encoder.Frames
 }
 
-// allocateEncoder makes the encoder's tensors by add, whose name is a layer's.
-func (n *Nets) allocateEncoder(add func(layer string, out, in int)) {
-	e := n.config.Encoder
+// encoderLayers calls f for each layer of the encoder, in the order of their parameters.
+func (c *Config) encoderLayers(f func(name string, out, in int)) {
+	e := c.Encoder
 	if e == nil {
 		return
 	}
-	length, channels := e.Frames, n.config.frame()
-	for i, c := range e.Convs {
-		add(fmt.Sprint(i), c.Channels, c.Kernel*channels)
-		length, channels = (length-c.Kernel)/c.Stride+1, c.Channels
+	length, channels := e.Frames, c.frame()
+	for i, v := range e.Convs {
+		f(fmt.Sprint(i), v.Channels, v.Kernel*channels)
+		length, channels = (length-v.Kernel)/v.Stride+1, v.Channels
 	}
-	add("latent", e.Latent, length*channels)
-	add("velocity", VelocityDim, length*channels)
+	f("latent", e.Latent, length*channels)
+	f("velocity", VelocityDim, length*channels)
 }
 
 // forC is the encoder as C wants it; free frees what it points to.

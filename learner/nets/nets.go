@@ -188,7 +188,7 @@ func (n *Nets) allocate(widths [2][]int) (flat int, err error) {
 		add(path, prefix, "weight", int64(out), int64(in))
 		add(path, prefix, "bias", int64(out))
 	}
-	n.allocateEncoder(func(name string, out, in int) { layer("encoder", name, out, in) })
+	n.config.encoderLayers(func(name string, out, in int) { layer("encoder", name, out, in) })
 	for k, name := range []string{"actor", "critic"} {
 		for i := 1; i < len(widths[k]); i++ {
 			layer(name, fmt.Sprint(i-1), widths[k][i], widths[k][i-1])

@@ -74,3 +74,18 @@ func WalkSpec() *rollout.Spec {
 	}
 	return s
 }
+
+// WalkHistorySpec is WalkSpec whose group "policy" shows the newest frames frames, the newest
+// last, each as its sensors showed it then; an episode's first stands for those before it.
+// Of one frame it is WalkSpec. The critic sees the present alone.
+func WalkHistorySpec(frames int) *rollout.Spec {
+	s := WalkSpec()
+	if frames > 1 {
+		g := s.Group("policy")
+		g.Layout = rollout.ByFrame
+		for i := range g.Terms {
+			g.Terms[i].History = frames
+		}
+	}
+	return s
+}

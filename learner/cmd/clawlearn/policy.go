@@ -12,6 +12,7 @@ import (
 
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 	"github.com/openclaw-rl/openclaw/learner/buffer"
+	"github.com/openclaw-rl/openclaw/learner/nets"
 	"github.com/openclaw-rl/openclaw/onnx/contract"
 	"github.com/openclaw-rl/openclaw/onnx/export"
 	"github.com/openclaw-rl/openclaw/sim/task"
@@ -65,12 +66,22 @@ func (w *witness) Act(step *rollout.Step, out *rollout.Decision) error {
 
 // export writes the present actor as the run's policy, with how it walked and why it can be trusted.
 func (t *trial) export(s *task.Result, pairs []contract.Pair) error {
-	layers, _ := t.trainer.Nets().Layers()
-	n := &export.Network{Activation: export.ELU, Normaliser: contract.Normaliser{InGraph: t.cfg.Algo.Net.Normaliser}}
-	for _, l := range layers {
-		n.Layers = append(n.Layers, export.Layer{Out: l.Out, In: l.In, Weight: l.Weight, Bias: l.Bias})
+	layer := func(l nets.Layer) export.Layer {
+		return export.Layer{Out: l.Out, In: l.In, Weight: l.Weight, Bias: l.Bias}
 	}
-	n.Normaliser.Mean, n.Normaliser.Std = t.trainer.Nets().NormaliserStats()
+	net, learnt := &t.cfg.Algo.Net, t.trainer.Nets()
+	n := &export.Network{Activation: export.ELU, Normaliser: contract.Normaliser{InGraph: net.Normaliser}}
+	layers, _ := learnt.Layers()
+	for _, l := range layers {
+		n.Layers = append(n.Layers, layer(l))
+	}
+	if convs, latent, velocity := learnt.EncoderLayers(); convs != nil {
+		n.Encoder = &export.Encoder{Frames: net.Frames, Latent: layer(latent), Velocity: layer(velocity)}
+		for i, l := range convs {
+			n.Encoder.Convs = append(n.Encoder.Convs, export.Conv{Layer: layer(l), Kernel: net.Kernels[i], Stride: net.Strides[i]})
+		}
+	}
+	n.Normaliser.Mean, n.Normaliser.Std = learnt.NormaliserStats()
 	c, err := t.contract(s)
 	if err != nil {
 		return err
@@ -103,7 +114,7 @@ func (t *trial) contract(s *task.Result) (*contract.Contract, error) {
 	if meta.Dirty {
 		commit += "-dirty"
 	}
-	c := &contract.Contract{Version: contract.Version, Name: "go1-" + t.cfg.Run.Preset + "-" + name, Spec: *task.WalkSpec(),
+	c := &contract.Contract{Version: contract.Version, Name: "go1-" + t.cfg.Run.Preset + "-" + name, Spec: *task.WalkHistorySpec(t.cfg.Algo.Net.History()),
 		Training: &contract.Training{Run: name, Iteration: r.Iterations, Steps: r.Samples, Seconds: r.Seconds, Command: shellLine(meta.Command),
 			Commit: commit, World: hex.EncodeToString(sum[:]), Parent: t.teacher.sha256, Curve: curveOf(t.curve)},
 		License: license, Source: "clawlearn " + meta.Version,

@@ -120,6 +120,9 @@ func values(cfg *Config, metrics []string, r *algo.Report, seconds float64) []ru
 		v = append(v, run.Value{Tag: "Loss/distill", Value: r.Distill}, run.Value{Tag: "Loss/distill_weight", Value: r.DistillWeight},
 			run.Value{Tag: "Policy/teacher_share", Value: r.TeacherShare}, run.Value{Tag: "Policy/mix", Value: r.Mix})
 	}
+	if cfg.Algo.Net.History() > 1 {
+		v = append(v, run.Value{Tag: "Loss/velocity_rmse", Value: r.VelocityRMSE})
+	}
 	for i, name := range metrics {
 		tag := "Metrics/base_velocity/" + name
 		if term, ok := strings.CutPrefix(name, rewardPrefix); ok {
