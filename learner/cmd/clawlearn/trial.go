@@ -107,7 +107,7 @@ func (t *trial) openEnv() error {
 	if err != nil {
 		return err
 	}
-	spec := task.WalkSpec()
+	spec := task.WalkHistorySpec(t.cfg.Algo.Net.History())
 	if t.teacher, err = openTeacher(&t.cfg, spec); err != nil {
 		return errors.Join(err, t.teacher.close())
 	}
