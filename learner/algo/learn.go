@@ -126,7 +126,6 @@ func (t *Trainer) draw(random *rand.Rand, n int) []bool {
 // improve is PPO on the iteration's steps.
 func (t *Trainer) improve(r *Report, s *storage) error {
 	b := s.buf
-	all := b.Steps * b.Rows
 	if err := t.value(s); err != nil {
 		return err
 	}
@@ -152,12 +151,6 @@ func (t *Trainer) improve(r *Report, s *storage) error {
 	}
 	batch := nets.Batch{PolicyObs: b.PolicyObs, CriticObs: b.CriticObs, Action: b.Action, Mean: b.Mean, OldStd: s.std, OldLogProb: b.LogProb,
 		Advantage: b.Advantage, Target: b.Target, OldValue: b.Value}
-	if t.cfg.PPO.Mirror {
-		if err := t.nets.ForwardMirrored(b.PolicyObs, all, t.mirrorMean); err != nil {
-			return err
-		}
-		batch.MirrorMean = t.mirrorMean
-	}
 	share := 0.0
 	if t.opts.Progress != nil {
 		share = min(max(t.opts.Progress(), 0), 1)

@@ -79,16 +79,15 @@ type Trainer struct {
 	diverged  int   // times in a row that something was not finite
 	cause     error // of the last of them
 
-	after      []float32 // deviation that an iteration ended with
-	means      means
-	mirrorMean []float32
-	mirror     []bool
-	values     []float32
-	action     []float32 // of one transition
-	scratch    []float32
-	length     []int32 // steps of each row's episode so far
-	earned     []float64
-	report     Report
+	after   []float32 // deviation that an iteration ended with
+	means   means
+	mirror  []bool
+	values  []float32
+	action  []float32 // of one transition
+	scratch []float32
+	length  []int32 // steps of each row's episode so far
+	earned  []float64
+	report  Report
 
 	// When this iteration's collecting began, when an iteration last ended, and when Act last did.
 	began, ended, acted time.Time
@@ -160,7 +159,7 @@ func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 	t.mixing.Seed(opts.Seed, 3)
 	rows, all := s.Rows, cfg.Steps*s.Rows
 	t.after, t.action = make([]float32, shape.Act), make([]float32, shape.Act)
-	t.mirrorMean, t.mirror = make([]float32, all*shape.Act), make([]bool, all)
+	t.mirror = make([]bool, all)
 	t.values = make([]float32, rows)
 	t.scratch = make([]float32, rows*max(shape.Policy, shape.Critic))
 	t.length, t.earned = make([]int32, rows), make([]float64, rows)

@@ -63,10 +63,6 @@ func mixedBatch(t testing.TB, n *Nets, samples int) *Batch {
 	b := randomBatch(t, n, samples, 5)
 	random := rand.New(rand.NewPCG(9, 9))
 	b.Label = encoded(normals(random, samples*n.config.Act, 1))
-	b.MirrorMean = make([]float32, samples*n.config.Act)
-	if err := n.ForwardMirrored(b.PolicyObs, samples, b.MirrorMean); err != nil {
-		t.Fatal(err)
-	}
 	for range samples {
 		b.Teacher = append(b.Teacher, random.IntN(3) == 0)
 		b.Labelled = append(b.Labelled, random.IntN(4) != 0)
@@ -225,11 +221,15 @@ func (a *tape) reference(n *Nets, b *Batch, l *Loss) (loss, kl *ts.Tensor) {
 	var oldMean, oldLogProb, advantage, target, oldValue, student, labelled []float32
 	students, labels := 0.0, 0.0
 	for k, i := range b.Index {
-		mean := b.Mean
-		if b.Mirror[k] {
-			mean = b.MirrorMean
+		mean := b.Mean[int(i)*c.Act : int(i+1)*c.Act]
+		for j := range mean {
+			if b.Mirror[k] {
+				oldMean = append(oldMean, c.MirrorAction.Sign[j]*mean[c.MirrorAction.Index[j]])
+			} else {
+				oldMean = append(oldMean, mean[j])
+			}
 		}
-		oldMean, oldLogProb = append(oldMean, mean[int(i)*c.Act:int(i+1)*c.Act]...), append(oldLogProb, b.OldLogProb[i])
+		oldLogProb = append(oldLogProb, b.OldLogProb[i])
 		advantage, target, oldValue = append(advantage, b.Advantage[i]), append(target, b.Target[i]), append(oldValue, b.OldValue[i])
 		student, labelled = append(student, 1), append(labelled, 0)
 		if b.Teacher[i] {

@@ -336,7 +336,7 @@ struct Task {
   const int32_t *index;
   const bool *mirror;
   const uint16_t *policy_obs, *critic_obs, *action, *label;
-  const float *mean, *mirror_mean, *old_std, *label_std, *old_log_prob, *advantage, *target, *old_value;
+  const float *mean, *old_std, *label_std, *old_log_prob, *advantage, *target, *old_value;
   const bool *labelled, *teacher;
   double per_sample, per_student, per_label;  // 1 / count in the whole minibatch, 0 for none
 };
@@ -357,18 +357,23 @@ void actor_sample(const claw_core &c, const Task &t, Worker &worker, int64_t i, 
   if (!(t.teacher && t.teacher[i])) {
     float *a = worker.action;
     read(a, t.action + i * act);
-    const float *old_mu = (mirrored ? t.mirror_mean : t.mean) + i * act;
+    const float *old_mu = t.mean + i * act;
+    if (mirrored) {
+      reflect(worker.row, old_mu, c.action_mirror, act);
+      old_mu = worker.row;
+    }
     double log_prob = 0, kl = 0;
     for (int j = 0; j < act; j++) {
       double s = c.sigma[j], o = c.old_sigma[j], z = (a[j] - mu[j]) / s, shift = old_mu[j] - mu[j];
       log_prob -= 0.5 * (z * z + kLog2Pi) + c.log_sigma[j];
       kl += c.log_sigma[j] - c.log_old_sigma[j] + (o * o + shift * shift) / (2 * s * s) - 0.5;
     }
-    // A mirrored sample was drawn, in the mirrored world, with the density of the sample itself: that is what the ratio divides by.
-    // With the old policy's density at the mirrored observation instead (design.md section 6) an action that the not yet symmetric
-    // policy would hardly take there begins at ratio 1, with a gradient of many deviations: measured, training diverges (walk preset,
-    // seed 1: all rows fall at 0.6 M steps and minibatches are not finite at 0.7 M; so it walks). With that ratio and the truncated
-    // weight min(1, that density / its own), as decoupled PPO takes samples of others, it learns, but slower.
+    // A mirrored sample was drawn, in the mirrored world, by the mirrored policy: its density is that of the sample itself and its
+    // mean the mirrored mean, which ratio and KL are taken against. With the old policy at the mirrored observation instead
+    // (design.md section 6) an action that the not yet symmetric policy would hardly take there begins at ratio 1, with a gradient of
+    // many deviations: measured, training diverges (walk preset, seed 1: all rows fall at 0.6 M steps and minibatches are not finite
+    // at 0.7 M). With the ratio as it is here and only the KL against that policy, which does not see how far symmetry still is, the
+    // learning rate stays too high: seeds 1 to 3 walked after 1.34, 1.09 and 1.84 M steps instead of 0.84, 1.09 and 0.84.
     double ratio = std::exp(log_prob - t.old_log_prob[i]), clip = t.loss->clip, advantage = t.advantage[i];
     double clamped = std::min(std::max(ratio, 1 - clip), 1 + clip);
     double plain = -advantage * ratio, bounded = -advantage * clamped;
@@ -510,7 +515,7 @@ void claw_normalise(claw_core *core, int network, const float *mean, const float
   net.std.assign(std, std + net.in);
 }
 
-void claw_forward(claw_core *core, int network, int64_t n, const uint16_t *obs, bool mirrored, float *out) {
+void claw_forward(claw_core *core, int network, int64_t n, const uint16_t *obs, float *out) {
   const Network &net = core->network[network];
   const int64_t chunk = core->chunk;
   int64_t flops = net.encoder.flops();
@@ -519,7 +524,7 @@ void claw_forward(claw_core *core, int network, int64_t n, const uint16_t *obs, 
     const Scratch &s = core->workers[w].scratch[network];
     for (int64_t first = begin; first < end; first += chunk) {
       int count = int(std::min(chunk, end - first));
-      for (int r = 0; r < count; r++) take(net, s, r, obs + (first + r) * net.in, mirrored);
+      for (int r = 0; r < count; r++) take(net, s, r, obs + (first + r) * net.in, false);
       std::memcpy(out + first * net.out, forward(net, s, count), size_t(count) * net.out * sizeof(float));
     }
   };
@@ -546,7 +551,7 @@ void claw_estimate(claw_core *core, int64_t n, const uint16_t *obs, float *out) 
 
 void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int32_t *index, const bool *mirror,
                    const uint16_t *policy_obs, const uint16_t *critic_obs, const uint16_t *action, const uint16_t *label,
-                   const float *mean, const float *mirror_mean, const float *old_std, const float *label_std,
+                   const float *mean, const float *old_std, const float *label_std,
                    const float *old_log_prob, const float *advantage, const float *target, const float *old_value,
                    const bool *labelled, const bool *teacher, claw_stats *stats) {
   claw_stats s = {};
@@ -563,9 +568,8 @@ void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int3
     s.entropy += core->log_sigma[j] + 0.5 * (1 + kLog2Pi);
   }
   if (s.students == 0) s.entropy = 0;
-  Task task = {loss,         index,     mirror,   policy_obs, critic_obs, action,  label,
-               mean,         mirror_mean, old_std, label_std,  old_log_prob, advantage, target,
-               old_value,    labelled,  teacher,  inverse(n), inverse(s.students), inverse(s.labelled)};
+  Task task = {loss,   index,     mirror,    policy_obs,   critic_obs, action, label,     mean,    old_std,
+               label_std, old_log_prob, advantage, target, old_value, labelled, teacher, inverse(n), inverse(s.students), inverse(s.labelled)};
   core->chunks(n, [&](Worker &worker, int64_t first, int count) { chunk_gradient(*core, task, worker, first, count); });
   for (const Worker &worker : core->workers) {
     s.surrogate += worker.sums.surrogate * task.per_student;

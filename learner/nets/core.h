@@ -68,15 +68,15 @@ void claw_mirror_action(claw_core *core, const int32_t *index, const float *sign
 // What a network reads is (x - mean) / std from now on; mean NULL: x.
 void claw_normalise(claw_core *core, int network, const float *mean, const float *std);
 
-// out (n x the network's outputs) from fp16 observations (n x its inputs), mirrored on the way in if asked.
-void claw_forward(claw_core *core, int network, int64_t n, const uint16_t *obs, bool mirrored, float *out);
+// out (n x the network's outputs) from fp16 observations (n x its inputs).
+void claw_forward(claw_core *core, int network, int64_t n, const uint16_t *obs, float *out);
 // out (n x 3): velocities that the encoder estimates from the actor's observations.
 void claw_estimate(claw_core *core, int64_t n, const uint16_t *obs, float *out);
 
 // Gradient of the loss over n drawn samples, kept in core; mirror may be NULL, and so may what the loss has no use for.
 void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int32_t *index, const bool *mirror,
                    const uint16_t *policy_obs, const uint16_t *critic_obs, const uint16_t *action, const uint16_t *label,
-                   const float *mean, const float *mirror_mean, const float *old_std, const float *label_std,
+                   const float *mean, const float *old_std, const float *label_std,
                    const float *old_log_prob, const float *advantage, const float *target, const float *old_value,
                    const bool *labelled, const bool *teacher, claw_stats *stats);
 // The same for the mean squared error of the actor's mean to target (fp16, whole): stats' distill is it. With an encoder velocity_weight

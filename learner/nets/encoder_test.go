@@ -41,31 +41,6 @@ func TestEncoderReadsTheNewestFrames(t *testing.T) {
 	}
 }
 
-// What is seen in a mirror is a history whose every frame is mirrored.
-func TestMirrorOfAHistory(t *testing.T) {
-	n := newNets(t, historyNets())
-	c, b := &n.config, randomBatch(t, n, 300, 8)
-	train(t, n, b, ppo(), 300, 3)
-	got, want := make([]float32, 300*c.Act), make([]float32, 300*c.Act)
-	frame, mirrored := rotation(c.frame()), make([]float32, c.Policy)
-	var all []uint16
-	for s := range 300 {
-		row := make([]float32, c.Policy)
-		buffer.Decode(row, b.PolicyObs[s*c.Policy:(s+1)*c.Policy])
-		for i := range row {
-			k, j := i/c.frame()*c.frame(), i%c.frame()
-			mirrored[i] = frame.Sign[j] * row[k+int(frame.Index[j])]
-		}
-		all = append(all, encoded(mirrored)...)
-	}
-	if err := errors.Join(n.ForwardMirrored(b.PolicyObs, 300, got), n.Forward(all, 300, want)); err != nil {
-		t.Fatal(err)
-	}
-	if !equal(got, want) {
-		t.Error("means at mirrored histories differ")
-	}
-}
-
 // seen are histories whose frames all show a velocity, noisily, in one of their numbers each, and what the critic is
 // shown of it.
 func seen(n *Nets, samples int, seed uint64) *Batch {

@@ -277,25 +277,16 @@ func (n *Nets) Close() {
 // Forward writes the actor's means (rows, Act) for policyObs (rows, Policy),
 // fp16. It allocates nothing.
 func (n *Nets) Forward(policyObs []uint16, rows int, mean []float32) error {
-	return n.forward(actor, policyObs, rows, false, mean)
-}
-
-// ForwardMirrored is Forward at the mirrored observations: what
-// Batch.MirrorMean holds.
-func (n *Nets) ForwardMirrored(policyObs []uint16, rows int, mean []float32) error {
-	if !n.config.mirrors() {
-		return errors.New("nets: ForwardMirrored: the networks were made without mirror maps")
-	}
-	return n.forward(actor, policyObs, rows, true, mean)
+	return n.forward(actor, policyObs, rows, mean)
 }
 
 // Values writes the critic's values (rows) of criticObs (rows, Critic), fp16.
 // It allocates nothing.
 func (n *Nets) Values(criticObs []uint16, rows int, value []float32) error {
-	return n.forward(critic, criticObs, rows, false, value)
+	return n.forward(critic, criticObs, rows, value)
 }
 
-func (n *Nets) forward(network C.int, obs []uint16, rows int, mirrored bool, out []float32) error {
+func (n *Nets) forward(network C.int, obs []uint16, rows int, out []float32) error {
 	in, width := n.config.Policy, n.config.Act
 	if network == critic {
 		in, width = n.config.Critic, 1
@@ -305,7 +296,7 @@ func (n *Nets) forward(network C.int, obs []uint16, rows int, mirrored bool, out
 			rows, len(obs), len(out), rows*in, rows*width)
 	}
 	if rows > 0 {
-		C.claw_forward(n.core, network, C.int64_t(rows), halves(obs), C.bool(mirrored), floats(out))
+		C.claw_forward(n.core, network, C.int64_t(rows), halves(obs), floats(out))
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ var ErrNonFinite = errors.New("not finite")
 // Batch is samples drawn from a buffer. All arrays but Index and Mirror are
 // the whole buffer's: entry i of (samples, ..) belongs to sample i.
 //
-// A mirrored sample was drawn, in the mirrored world, with the density of the
-// sample itself: its ratio is against OldLogProb, its KL against MirrorMean.
+// A mirrored sample was drawn, in the mirrored world, by the mirrored policy: its
+// ratio is against OldLogProb, its KL against the mirrored Mean.
 type Batch struct {
 	PolicyObs, CriticObs []uint16  // fp16, (samples, Policy), (samples, Critic)
 	Action               []uint16  // fp16, as executed, (samples, Act)
@@ -34,10 +34,9 @@ type Batch struct {
 	Labelled             []bool    // Label holds something, (samples); nil: nothing is labelled
 	Teacher              []bool    // the teacher acted, (samples); nil: the student always
 
-	Index      []int32   // samples of this minibatch
-	Mirror     []bool    // mirror the drawn sample, as long as Index; nil: none
-	MirrorMean []float32 // Mean at the mirrored observations (samples, Act); nil: no mirroring
-	LabelStd   []float32 // teacher's std for Loss.Distill KL, (Act); nil: the student's own, held fixed
+	Index    []int32   // samples of this minibatch
+	Mirror   []bool    // mirror the drawn sample, as long as Index; nil: none
+	LabelStd []float32 // teacher's std for Loss.Distill KL, (Act); nil: the student's own, held fixed
 }
 
 // Distill is a kind of distillation loss, averaged over labelled samples.
@@ -108,7 +107,7 @@ func (n *Nets) Gradient(b *Batch, l *Loss) (Stats, error) {
 		entropy_weight: C.float(l.EntropyWeight), distill_weight: C.float(l.DistillWeight), distill: C.int(l.Distill),
 		std_detached: C.bool(l.StdDetached), velocity_weight: C.float(l.VelocityWeight)}
 	C.claw_gradient(n.core, &n.loss, C.int64_t(len(b.Index)), indices(b.Index), bools(b.Mirror), halves(b.PolicyObs), halves(b.CriticObs),
-		halves(b.Action), halves(b.Label), floats(b.Mean), floats(b.MirrorMean), floats(b.OldStd), floats(b.LabelStd), floats(b.OldLogProb),
+		halves(b.Action), halves(b.Label), floats(b.Mean), floats(b.OldStd), floats(b.LabelStd), floats(b.OldLogProb),
 		floats(b.Advantage), floats(b.Target), floats(b.OldValue), bools(b.Labelled), bools(b.Teacher), &n.stats)
 	return n.keep("minibatch")
 }
@@ -236,7 +235,6 @@ func (n *Nets) checkBatch(b *Batch, l *Loss) error {
 		{"Labelled", len(b.Labelled), wanted(samples, b.Label != nil || b.Labelled != nil)},
 		{"Teacher", len(b.Teacher), wanted(samples, b.Teacher != nil)},
 		{"Mirror", len(b.Mirror), wanted(len(b.Index), b.Mirror != nil)},
-		{"MirrorMean", len(b.MirrorMean), wanted(samples*c.Act, b.Mirror != nil || b.MirrorMean != nil)},
 		{"LabelStd", len(b.LabelStd), wanted(c.Act, b.LabelStd != nil)},
 	} {
 		if array.got != array.want {

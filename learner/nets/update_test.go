@@ -340,8 +340,7 @@ func TestBadBatchesAreNamed(t *testing.T) {
 		"Label has 0 numbers, want 400":       func(b *Batch, _ *Loss) { b.Labelled = make([]bool, 100) },
 		"Labelled has 0 numbers, want 100":    func(b *Batch, _ *Loss) { b.Label = b.Action },
 		"Teacher has 1 numbers, want 100":     func(b *Batch, _ *Loss) { b.Teacher = make([]bool, 1) },
-		"Mirror has 5 numbers, want 100":      func(b *Batch, _ *Loss) { b.Mirror, b.MirrorMean = make([]bool, 5), b.Mean },
-		"MirrorMean has 0 numbers, want 400":  func(b *Batch, _ *Loss) { b.Mirror = make([]bool, 100) },
+		"Mirror has 5 numbers, want 100":      func(b *Batch, _ *Loss) { b.Mirror = make([]bool, 5) },
 		"LabelStd has 1 numbers, want 4":      func(b *Batch, _ *Loss) { b.LabelStd = make([]float32, 1) },
 		"Distill is 7, want NLL, MSE or KL":   func(_ *Batch, l *Loss) { l.Distill = 7 },
 	} {
@@ -355,7 +354,7 @@ func TestBadBatchesAreNamed(t *testing.T) {
 	plain.MirrorPolicy, plain.MirrorCritic, plain.MirrorAction = Mirror{}, Mirror{}, Mirror{}
 	without := newNets(t, plain)
 	b := randomBatch(t, without, 100, 1)
-	b.Mirror, b.MirrorMean = make([]bool, 100), b.Mean
+	b.Mirror = make([]bool, 100)
 	_, err := without.Minibatch(b, ppo())
 	regress := func(harm func(*Batch)) error {
 		c := Batch{PolicyObs: b.PolicyObs, Label: b.Action, Index: b.Index}
@@ -364,7 +363,7 @@ func TestBadBatchesAreNamed(t *testing.T) {
 		return err
 	}
 	for what, err := range map[string]error{
-		"without mirror maps":     errors.Join(err, without.ForwardMirrored(b.PolicyObs, 100, b.Mean)),
+		"without mirror maps":     err,
 		"want 9 and 4":            n.Forward(b.PolicyObs[:8], 1, b.Mean),
 		"want 13 and 1":           n.Values(b.CriticObs, 1, nil),
 		"Regress: Index is empty": regress(func(c *Batch) { c.Index = nil }),
