@@ -2,6 +2,7 @@
 //
 //	clawlearn train   nothing ─► a student that walks, in a run folder
 //	clawlearn eval    how well any policy with a contract walks in the frozen evaluation world
+//	clawlearn compare runs side by side, by their evaluations
 //	clawlearn bench   how fast training is, and its parts
 //	clawlearn config  what a run can be told
 //
@@ -28,6 +29,6 @@ func newRoot() *cobra.Command {
 		Long:  "clawlearn trains policies for the Unitree Go1 in simulation, and says how well policies walk.",
 	}
 	root.AddCommand(newTrain()...)
-	root.AddCommand(newEval(), newBench())
+	root.AddCommand(newEval(), newCompare(), newBench())
 	return root
 }

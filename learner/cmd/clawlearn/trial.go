@@ -23,12 +23,6 @@ import (
 // libtorchVersion is the one that make deps-torch unpacks.
 const libtorchVersion = "2.1.0"
 
-// The criterion of walking, in eval_v1: passed this often in a row, the first time counts.
-const (
-	walkingVelErr, walkingYawErr, walkingFalls = 0.25, 0.3, 0.05
-	walkingPasses                              = 3
-)
-
 // ready says whether this machine can train: a policy is checked by ONNX Runtime before it is written.
 func ready(meta *run.Meta) error {
 	lib, err := session.Library()
