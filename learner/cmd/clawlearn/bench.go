@@ -27,7 +27,8 @@ type benchResult struct {
 	Batches    int     `json:"minibatches"` // of an epoch
 	Observed   [2]int  `json:"observed"`    // numbers that actor and critic see
 	Actions    int     `json:"actions"`
-	RSSMB      float64 `json:"rss_mb"` // this process's peak, MiB
+	RSSMB      float64 `json:"rss_mb"`  // this process's peak, MiB
+	Library    string  `json:"library"` // that computes
 
 	Settings benchSettings `json:"settings"`
 	CPUS     float64       `json:"cpu_seconds,omitempty"`    // of all threads; where all that they do is measured
