@@ -28,7 +28,7 @@ PROGRAMS := ./agent/cmd/clawagent ./sim/cmd/clawsim ./onnx/cmd/clawpolicy
 RACE := ./agent/... ./onnx/... ./sim/virtual/... ./sim/cmd/clawsim
 STATICCHECK := go tool -modfile=.ci/tools.mod staticcheck
 
-.PHONY: help deps deps-torch build-torch test-torch build demo test race fuzz bench bench-peers soak lint web clean test-deps
+.PHONY: help deps deps-torch build-torch test-torch build demo test race fuzz bench bench-peers bench-peers-sim bench-peers-learning peers peers-torch soak lint web clean test-deps
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,16 +75,31 @@ fuzz: deps ## run every fuzz test for FUZZTIME, one after the other [FUZZTIME=60
 bench: deps ## run the benchmarks [BENCH=REGEXP]
 	go test ./... -run '^$$' -bench '$(BENCH)' -benchmem
 
-# EnvPool and what it needs, 1.1 GB, lie in a virtual environment in the user's cache; its list of packages is written into it last.
+# EnvPool, rsl-rl-lib and what they need, 1.1 and 5.4 GB, lie in one virtual environment in the user's cache; each list of packages is
+# written into it last.
+WHICH ?= sim learning
 PAIRS ?= 7
+PEERFLAGS ?=
 PEERS = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/openclaw/peers
-bench-peers: build ## compare the simulator with EnvPool's Go1, 10 minutes, results in out/peers [PAIRS=7 POLICY=FILE]
+PIP = '$(PEERS)/bin/pip' install --quiet --disable-pip-version-check --only-binary=:all:
+bench-peers: $(addprefix bench-peers-,$(WHICH)) ## compare with EnvPool's Go1 and rsl-rl-lib, 20 minutes, results in out/peers [WHICH="sim learning" PAIRS=7 PEERFLAGS= POLICY=FILE]
+
+bench-peers-sim: build peers
+	@'$(PEERS)/bin/python' -B sim/peers/bench_peers.py --pairs '$(PAIRS)' --clawsim '$(BIN)/clawsim' \
+		--policy '$(or $(POLICY),../shared/policies/go1_policy.onnx)' $(PEERFLAGS)
+
+bench-peers-learning: build-torch peers-torch
+	@'$(PEERS)/bin/python' -B learner/peers/bench_learning.py --pairs '$(PAIRS)' --clawlearn '$(BIN)/clawlearn' $(PEERFLAGS)
+
+peers:
 	@cmp -s sim/peers/requirements.txt '$(PEERS)/requirements.txt' || { \
 		echo "bench-peers: installing EnvPool into $(PEERS)" >&2; rm -rf '$(PEERS)'; python3 -m venv '$(PEERS)' && \
-		'$(PEERS)/bin/pip' install --quiet --disable-pip-version-check --only-binary=:all: -r sim/peers/requirements.txt && \
-		cp sim/peers/requirements.txt '$(PEERS)/'; }
-	@'$(PEERS)/bin/python' -B sim/peers/bench_peers.py --pairs '$(PAIRS)' --clawsim '$(BIN)/clawsim' \
-		--policy '$(or $(POLICY),../shared/policies/go1_policy.onnx)'
+		$(PIP) -r sim/peers/requirements.txt && cp sim/peers/requirements.txt '$(PEERS)/'; }
+
+peers-torch: peers
+	@cmp -s learner/peers/requirements.txt '$(PEERS)/requirements-torch.txt' || { \
+		echo "bench-peers: installing rsl-rl-lib with torch into $(PEERS), 2.6 GB to fetch" >&2; \
+		$(PIP) -r learner/peers/requirements.txt && cp learner/peers/requirements.txt '$(PEERS)/requirements-torch.txt'; }
 
 # A promise's test is named TestPromise<n>...; it runs a short seeded sample unless OPENCLAW_SOAK is n, and then the full count, writing
 # a line of JSON a case to the file OPENCLAW_SOAK_LOG names. So do the tests of this table, each under a word: WORD FOLDER TEST [TAG].
@@ -112,6 +127,7 @@ lint: deps ## check form and find mistakes: gofmt, go mod tidy, go vet, staticch
 	$(STATICCHECK) ./...
 	python3 -B -m unittest discover -s .ci -p '*_test.py'
 	python3 -B -m unittest discover -s sim/peers -p '*_test.py'
+	python3 -B -m unittest discover -s learner/peers -p '*_test.py'
 
 # dist is committed: whoever builds the programs needs no Node.
 WEB := sim/cmd/clawsim/web

@@ -10,6 +10,7 @@ import unittest
 import unittest.mock
 
 import bench_peers
+import pairs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEER_SETTINGS = {
@@ -38,27 +39,16 @@ def clawsim_measured(speed=40000.0, **more):
 
 class StatisticsTest(unittest.TestCase):
 
-    def test_quartiles(self):
-        self.assertEqual(bench_peers.quartiles([7, 1, 3, 2, 6, 4, 5]), {"median": 4, "lower": 2.5, "upper": 5.5})
-        self.assertEqual(bench_peers.quartiles([3.5]), {"median": 3.5, "lower": 3.5, "upper": 3.5})
-        self.assertEqual(bench_peers.quartiles([1, 2]), {"median": 1.5, "lower": 1.25, "upper": 1.75})
-        with self.assertRaises(ValueError):
-            bench_peers.quartiles([])
-
     def test_difference(self):
         self.assertAlmostEqual(bench_peers.difference(1.5, 2.0), -25.0)
         self.assertEqual(bench_peers.difference(0, 0), 0)
         self.assertIsNone(bench_peers.difference(1, 0))
         self.assertEqual([bench_peers.percent(p) for p in (None, -25.0, 0.0)], ["no ratio", "-25.0 %", "+0.0 %"])
 
-    def test_pairs_alternate(self):
-        first = [order[0] for order in bench_peers.orders(7)]
-        self.assertEqual(first, ["envpool", "clawsim"] * 3 + ["envpool"])
-
     def test_work_is_the_mean_over_pairs(self):
-        pairs = [{"envpool": peer_measured(contacts=2.0, ended=256), "clawsim": clawsim_measured(contacts=2.2, ended=512, fell=256)},
-                 {"envpool": peer_measured(contacts=2.0, ended=256), "clawsim": clawsim_measured(contacts=1.8, ended=256)}]
-        work = bench_peers.work(pairs)
+        measured = [{"envpool": peer_measured(contacts=2.0, ended=256), "clawsim": clawsim_measured(contacts=2.2, ended=512, fell=256)},
+                    {"envpool": peer_measured(contacts=2.0, ended=256), "clawsim": clawsim_measured(contacts=1.8, ended=256)}]
+        work = bench_peers.work(measured)
         self.assertAlmostEqual(work["contacts"]["clawsim"], 2.0)
         self.assertAlmostEqual(work["ended_per_1000_steps"]["envpool"], 1.0)
         self.assertAlmostEqual(work["ended_per_1000_steps"]["difference_percent"], 50.0)
@@ -69,9 +59,9 @@ class WorkTest(unittest.TestCase):
     """Both sides must have done the same work."""
 
     def complaints(self, measured, settings=None):
-        pairs = [{"envpool": peer_measured(), "clawsim": measured}]
+        both_measured = [{"envpool": peer_measured(), "clawsim": measured}]
         both = {"envpool": dict(PEER_SETTINGS, **(settings or {})), "clawsim": bench_peers.our_settings(measured)}
-        return bench_peers.complaints(bench_peers.work(pairs), both, bench_peers.SETTINGS["a"]["equal"])
+        return bench_peers.complaints(bench_peers.work(both_measured), both, bench_peers.SETTINGS["a"]["equal"])
 
     def test_same_work(self):
         self.assertEqual(self.complaints(clawsim_measured(contacts=2.39, ended=210)), [])
@@ -112,26 +102,11 @@ class OurSettingsTest(unittest.TestCase):
         self.assertEqual(found["pushes"], "0.3 m/s after 4 to 8 s")
         self.assertNotIn("commands_max", found)  # a range that is not symmetric is not the peer's
 
-    def test_text(self):
-        for value, want in ((0.004, "0.004"), (True, "yes"), (False, "no"), (None, "-"), (1, "1"), ("euler", "euler"),
-                            ([1.5, 2], "1.5 2"), ({"b": 0.5, "a": 0}, "b 0.5"), ({"a": 0}, "none")):
-            self.assertEqual(bench_peers.text(value), want)
-
-
-class LastJSONTest(unittest.TestCase):
-
-    def test_last_line(self):
-        self.assertEqual(bench_peers.last_json('note\n{"a": 1}\n'), {"a": 1})
-        for text in ("", "\n", "words", '{"a": 1}\nwords', "[1]", "3"):
-            with self.assertRaises(bench_peers.Failed, msg=text):
-                bench_peers.last_json(text)
-
-
-class FakePeer:
+class FakeWorker:
     """Answers at once."""
 
-    def __init__(self, _args, config):
-        self.config = config
+    def __init__(self, script, arguments):
+        assert os.path.isfile(script) and "--policy" in arguments
 
     def __enter__(self):
         return self
@@ -142,8 +117,8 @@ class FakePeer:
     def answer(self):
         return {"settings": PEER_SETTINGS}
 
-    def measure(self, steps):
-        assert steps in (bench_peers.WARM_UP, 1000)
+    def ask(self, line):
+        assert int(line) in (bench_peers.WARM_UP, 1000)
         return peer_measured()
 
 
@@ -161,16 +136,16 @@ class MainTest(unittest.TestCase):
         """Runs it with both sides answering at once; exit code, output, the object on its last line."""
         out = io.StringIO()
         arguments = ["--policy", self.policy, "--clawsim", self.program, "--out", os.path.join(self.top, "out"), "--rows", "4"]
-        with unittest.mock.patch.object(bench_peers, "Peer", FakePeer), \
+        with unittest.mock.patch.object(pairs, "Worker", FakeWorker), \
                 unittest.mock.patch.object(bench_peers, "clawsim", lambda *_: measured()), \
                 contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-            code = bench_peers.main(arguments + list(more))
+            code = pairs.main(arguments + list(more), bench_peers.parse, bench_peers.run)
         return code, out.getvalue(), json.loads(out.getvalue().strip().splitlines()[-1])
 
     def test_a_ratio_of_four(self):
         code, out, last = self.main("--settings", "a", "--pairs", "3")
         self.assertEqual((code, last["ok"], last["settings"]["a"]["ratio"]["median"]), (0, True, 4.0))
-        self.assertIn("ratio        4.00 (quartiles 4.00 .. 4.00) over 3 pairs", out)
+        self.assertIn("ratio       4.00 (quartiles 4.00 .. 4.00) over 3 pairs", out)
         with open(os.path.join(self.top, "out", "a.json"), encoding="utf-8") as f:
             kept = json.load(f)
         self.assertEqual([p["order"][0] for p in kept["pairs"]], ["envpool", "clawsim", "envpool"])
@@ -178,14 +153,14 @@ class MainTest(unittest.TestCase):
     def test_other_work_fails(self):
         code, out, last = self.main("--settings", "a", "--pairs", "1", measured=lambda: clawsim_measured(ended=600))
         self.assertEqual((code, last["ok"]), (1, False))
-        self.assertIn("NOT THE SAME WORK: ended_per_1000_steps", out)
+        self.assertIn("NOT THE SAME: ended_per_1000_steps", out)
 
     def test_refuses(self):
         for more, code, says in (
                 (["--pairs", "0"], 2, "--pairs 0"), (["--rows", "0"], 2, "--rows 0"), (["--threads", "-1"], 2, "--threads -1"),
                 (["--steps", "500"], 2, "--steps 500: want a multiple of 1000"), (["--settings", "a,c"], 2, "'c' is not one of a, b"),
                 (["--policy", "none.onnx"], 3, "none.onnx: no such file"), (["--clawsim", "none"], 3, "none: no such file"),
-                (["--rows", "100000000"], 3, "EnvPool needs about")):
+                (["--rows", "100000000"], 3, "EnvPool's 100000000 rows need about")):
             got, _, last = self.main(*more)
             self.assertEqual((got, last["ok"], last["exit_code"]), (code, False, code), more)
             self.assertIn(says, last["error"])

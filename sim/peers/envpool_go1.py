@@ -12,8 +12,6 @@ import argparse
 import hashlib
 import json
 import os
-import resource
-import sys
 import time
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -24,6 +22,8 @@ import mujoco  # noqa: E402
 import numpy  # noqa: E402
 import onnx  # noqa: E402
 import onnxruntime  # noqa: E402
+
+from worker import cpu_seconds, memory_mb, own_stdout, serve  # noqa: E402
 
 TASK = "Go1JoystickFlatTerrain-v1"
 SCENE = "mujoco/playground/assets/mujoco_playground/_src/locomotion/go1/xmls/scene_mjx_feetonly_flat_terrain.xml"
@@ -85,18 +85,6 @@ def load_policy(path):
     return lambda observation: session.run(None, {name: observation})[0]
 
 
-def memory_mb():
-    """Peak of this process, MiB."""
-    with open("/proc/self/status", encoding="ascii") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith("VmHWM")) / 1024
-
-
-def cpu_seconds():
-    """What all threads of this process have used."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
 class Rows:
     """Environments under a policy."""
 
@@ -131,14 +119,14 @@ def main():
     parser.add_argument("--policy", required=True)
     parser.add_argument("--config", type=json.loads, default={}, help="JSON object laid over EnvPool's configuration")
     args = parser.parse_args()
+    stream = own_stdout()
     spec = envpool.make_spec(TASK, num_envs=args.rows, num_threads=args.threads, seed=args.seed, **args.config)
     said = settings(spec.config._asdict())
     with open(args.policy, "rb") as f:
         said["policy_sha256"] = hashlib.sha256(f.read()).hexdigest()
     rows = Rows(args.config, args.rows, args.threads, args.seed, load_policy(args.policy))
-    print(json.dumps({"rows": args.rows, "threads": args.threads, "envpool": envpool.__version__, "settings": said}), flush=True)
-    for line in sys.stdin:
-        print(json.dumps(rows.run(int(line))), flush=True)
+    serve(stream, {"rows": args.rows, "threads": args.threads, "envpool": envpool.__version__, "settings": said},
+          lambda line: rows.run(int(line)))
 
 
 if __name__ == "__main__":
