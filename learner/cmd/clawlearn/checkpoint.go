@@ -20,17 +20,19 @@ const progressSection = "progress"
 
 // progressState is what a checkpoint holds beside networks and rows.
 type progressState struct {
-	Samples                          int64
-	Seconds, EvalS, CollectS, LearnS float64
-	Skipped, Restored                int
-	Walked                           bool
-	WalkedAt                         int64
-	WalkedS                          float64
-	NextEval                         float64
-	Passes                           int
-	Best                             *task.Result
-	Curve                            []point
-	Parameters                       string // sha256 of the networks': the run's record of what two machines are compared by
+	Samples                     int64
+	Seconds, EvalS, FilesS      float64
+	CollectS, PhysicsS, PolicyS float64
+	LearnS                      float64
+	Skipped, Restored           int
+	Walked                      bool
+	WalkedAt                    int64
+	WalkedS                     float64
+	NextEval                    float64
+	Passes                      int
+	Best                        *task.Result
+	Curve                       []point
+	Parameters                  string // sha256 of the networks': the run's record of what two machines are compared by
 }
 
 // checkpoint is the state after an iteration.
@@ -40,7 +42,8 @@ func (t *trial) checkpoint(iteration int64) (*run.Checkpoint, error) {
 		return nil, err
 	}
 	r := &t.result
-	text, err := json.Marshal(progressState{Samples: r.Samples, Seconds: r.Seconds, EvalS: r.EvalS, CollectS: r.CollectS, LearnS: r.LearnS,
+	text, err := json.Marshal(progressState{Samples: r.Samples, Seconds: r.Seconds, EvalS: r.EvalS, FilesS: r.FilesS,
+		CollectS: r.CollectS, PhysicsS: r.PhysicsS, PolicyS: r.PolicyS, LearnS: r.LearnS,
 		Skipped: r.Skipped, Restored: r.Restored, Walked: r.Walked, WalkedAt: r.WalkedAt, WalkedS: r.WalkedS,
 		NextEval: t.nextEval, Passes: t.passes, Best: r.Best, Curve: t.curve,
 		Parameters: t.trainer.Nets().Hash()})
@@ -105,7 +108,8 @@ func (t *trial) restore() error {
 	}
 	r := &t.result
 	t.saved, t.before = c.Iteration, p.Seconds
-	r.Iterations, r.Samples, r.Seconds, r.EvalS, r.CollectS, r.LearnS = c.Iteration, p.Samples, p.Seconds, p.EvalS, p.CollectS, p.LearnS
+	r.Iterations, r.Samples, r.Seconds, r.EvalS, r.FilesS = c.Iteration, p.Samples, p.Seconds, p.EvalS, p.FilesS
+	r.CollectS, r.PhysicsS, r.PolicyS, r.LearnS = p.CollectS, p.PhysicsS, p.PolicyS, p.LearnS
 	r.Skipped, r.Restored, r.Walked, r.WalkedAt, r.WalkedS, r.Best = p.Skipped, p.Restored, p.Walked, p.WalkedAt, p.WalkedS, p.Best
 	r.StepsPerS = float64(p.Samples) / p.Seconds
 	if path := t.folder.Path(policyFile); exists(path) {

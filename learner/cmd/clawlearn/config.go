@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/learner/algo"
 	"github.com/openclaw-rl/openclaw/sim/mujoco"
 	"github.com/openclaw-rl/openclaw/sim/task"
@@ -17,14 +18,16 @@ import (
 
 // Config of a training run. The run's folder keeps it as config.yaml, and a resumed run goes on with it.
 type Config struct {
-	Run     RunConfig   `yaml:"run" doc:"what begins and ends this run"`
-	World   string      `yaml:"world" doc:"what rows are asked and what varies: one of sim/task's worlds"`
-	Physics string      `yaml:"physics" doc:"how rows are simulated: lean, full, peer or coarse"`
-	Rows    int         `yaml:"rows" doc:"robots side by side (num_envs elsewhere)"`
-	Threads int         `yaml:"threads" doc:"threads of physics and networks; 0: one a core"`
-	Algo    algo.Config `yaml:"algo" doc:"how to learn"`
-	Eval    EvalConfig  `yaml:"eval" doc:"evaluations in eval_v1 while training waits"`
-	Keep    KeepConfig  `yaml:"keep" doc:"checkpoints"`
+	Run      RunConfig   `yaml:"run" doc:"what begins and ends this run"`
+	Env      string      `yaml:"env" doc:"what simulates the rows: mujoco, on this machine's threads"`
+	World    string      `yaml:"world" doc:"what rows are asked and what varies: one of sim/task's worlds"`
+	Physics  string      `yaml:"physics" doc:"how rows are simulated: lean, full, peer or coarse"`
+	Rows     int         `yaml:"rows" doc:"robots side by side (num_envs elsewhere)"`
+	RowsAuto bool        `yaml:"rows_auto" doc:"--rows auto: a new run chooses rows by a short measurement of steps/s, and algo.steps so that rows times steps stays"`
+	Threads  int         `yaml:"threads" doc:"threads of physics and networks; 0: one a core"`
+	Algo     algo.Config `yaml:"algo" doc:"how to learn"`
+	Eval     EvalConfig  `yaml:"eval" doc:"evaluations in eval_v1 while training waits"`
+	Keep     KeepConfig  `yaml:"keep" doc:"checkpoints"`
 }
 
 // RunConfig says what begins a run and what ends it: whatever comes first.
@@ -80,7 +83,7 @@ var presets = []struct {
 
 func walk() Config {
 	ev, _ := task.EvalV1()
-	return Config{Run: RunConfig{Seed: 1}, World: "walk", Physics: "lean", Rows: 256, Algo: algo.Default(),
+	return Config{Run: RunConfig{Seed: 1}, Env: envMuJoCo, World: "walk", Physics: "lean", Rows: 256, Algo: algo.Default(),
 		Eval: EvalConfig{EverySeconds: 10, EverySteps: 250_000, Rows: ev.Rows, Seconds: ev.Seconds},
 		Keep: KeepConfig{EveryIterations: 20}}
 }
@@ -141,6 +144,34 @@ func (f *presetFlag) add(flags *pflag.FlagSet) {
 	flags.Var(f, "preset", "configuration to begin from: "+presetNames())
 }
 
+// What may simulate rows. Those after the first step in a worker process on a GPU, for which this program has no client.
+const (
+	envMuJoCo     = "mujoco"
+	envIsaacGym   = "isaacgym"
+	envMuJoCoWarp = "mujoco-warp"
+)
+
+// available says whether the configuration's Env is one that this program can make.
+func (c *Config) available() error {
+	if c.Env != envMuJoCo {
+		return cli.NotAvailable(fmt.Errorf("env %s: not available: this clawlearn has no client for its worker, only %s", c.Env, envMuJoCo))
+	}
+	return nil
+}
+
+// Bounds of the rows that --rows auto tries.
+const autoRowsMin, autoRowsMax = 64, 1024
+
+// rowsToTry are divisors of samples an iteration between those bounds, each about twice the one before.
+func rowsToTry(samples int) (rows []int) {
+	for n := autoRowsMin; n <= min(autoRowsMax, samples); n++ {
+		if samples%n == 0 && (len(rows) == 0 || float64(n) > 1.5*float64(rows[len(rows)-1])) {
+			rows = append(rows, n)
+		}
+	}
+	return rows
+}
+
 // evalPairs is how many observations of an evaluation a policy file is checked on.
 const evalPairs = 256
 
@@ -148,6 +179,9 @@ const evalPairs = 256
 func (c *Config) Validate() error {
 	if err := c.Run.validate(); err != nil {
 		return err
+	}
+	if envs := []string{envMuJoCo, envIsaacGym, envMuJoCoWarp}; !slices.Contains(envs, c.Env) {
+		return fmt.Errorf("env is %q, want %s (%s: not available here)", c.Env, envMuJoCo, strings.Join(envs[1:], ", "))
 	}
 	if !slices.Contains(task.WorldNames(), c.World) {
 		return fmt.Errorf("world is %q, want one of %s", c.World, strings.Join(task.WorldNames(), ", "))
@@ -206,6 +240,14 @@ func (e *EvalConfig) validate() error {
 
 // settle makes a new run's configuration say what this machine, this folder and --deterministic make of it.
 func (c *Config) settle() error {
+	if samples := c.Rows * c.Algo.Steps; c.RowsAuto {
+		switch {
+		case c.Run.Deterministic:
+			return cli.Usagef("--rows auto and --deterministic: a clock would decide; give --rows a number")
+		case len(rowsToTry(samples)) == 0:
+			return cli.Usagef("--rows auto: rows (%d) times algo.steps (%d) has no divisor from %d to %d", c.Rows, c.Algo.Steps, autoRowsMin, autoRowsMax)
+		}
+	}
 	if c.Run.Deterministic {
 		c.Eval.EverySeconds, c.Threads = 0, c.threads()
 	}

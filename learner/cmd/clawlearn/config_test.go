@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,7 +100,12 @@ func TestTrainFlagsRefuse(t *testing.T) {
 		{"--seed: run.seed", []string{"--out", out, "--seed", "-1"}},
 		{"a clock would decide; give run.iterations", []string{"--out", out, "--deterministic", "--minutes", "1"}},
 		{`run.preset is "ship" in the configuration: begin from it by --preset ship`, []string{"--out", out, "--set", "run.preset=ship"}},
-		{"train: unknown flag: --env", []string{"--out", out, "--env", "moon"}},
+		{`env is "moon", want mujoco (isaacgym, mujoco-warp: not available here)`, []string{"--out", out, "--env", "moon"}},
+		{`"many" is neither a whole number nor auto`, []string{"--out", out, "--rows", "many"}},
+		{"rows is 0, want 1..65536", []string{"--out", out, "--rows", "0"}},
+		{"--rows auto and --deterministic: a clock would decide; give --rows a number", []string{"--out", out, "--rows", "auto", "--deterministic"}},
+		{"--rows auto: rows (7) times algo.steps (9) has no divisor from 64 to 1024", []string{"--out", out, "--rows", "auto", "--set", "rows=7", "--set", "algo.steps=9"}},
+		{"--async: algo.async", []string{"--out", out, "--async=perhaps"}},
 		{"train: unknown command", []string{"--out", out, "now"}},
 	} {
 		refused(t, test.want, append([]string{"train"}, test.args...)...)
@@ -156,7 +162,7 @@ func TestBenchSums(t *testing.T) {
 		{Seconds: 10 + 20 + 30, StepsPerS: 4, MedianS: 20},
 		{Seconds: 11 + 22 + 36, StepsPerS: 240.0 / 69, MedianS: 22},
 	} {
-		r := benchResult{Rows: 8, Steps: 10, collect: []float64{2, 1, 6}, learn: []float64{20, 10, 30}}
+		r := benchResult{Rows: 8, Steps: 10, collect: []float64{2, 1, 6}, learn: []float64{20, 10, 30}, wall: []float64{22, 11, 36}}
 		r.sum(benches[i].seconds)
 		if r.Seconds != want.Seconds || r.StepsPerS != want.StepsPerS || r.MedianS != want.MedianS || r.Samples != 240 || r.Iterations != 3 {
 			t.Errorf("%s: %+v", benches[i].name, r)
@@ -182,6 +188,16 @@ func TestSettle(t *testing.T) {
 	}
 	if c.Eval.EverySeconds != 0 || c.Threads == 0 {
 		t.Errorf("a deterministic run: %+v, %d threads", c.Eval, c.Threads)
+	}
+}
+
+func TestRowsToTry(t *testing.T) {
+	for samples, want := range map[int][]int{
+		6144: {64, 128, 256, 512, 1024}, 63: nil, 64: {64}, 1000: {100, 200, 500, 1000}, 7919: nil, 192: {64, 192},
+	} {
+		if got := rowsToTry(samples); !slices.Equal(got, want) {
+			t.Errorf("%d samples: %v, want %v", samples, got, want)
+		}
 	}
 }
 

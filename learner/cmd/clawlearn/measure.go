@@ -47,7 +47,7 @@ func measure(ctx context.Context, w io.Writer, cfg Config, iterations int64) (*b
 			begun, _ = used()
 		}
 		if it.Iteration > benchWarm {
-			r.collect, r.learn = append(r.collect, it.CollectS), append(r.learn, it.LearnS)
+			r.collect, r.learn, r.wall = append(r.collect, it.CollectS), append(r.learn, it.LearnS), append(r.wall, it.WallS)
 		}
 		bar.share(float64(it.Iteration) / float64(benchWarm+iterations))
 		if it.Iteration == benchWarm+iterations {

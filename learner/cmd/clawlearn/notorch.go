@@ -16,7 +16,7 @@ var errNoTorch = cli.NotAvailable(errors.New("this clawlearn was built without l
 
 func ready(*run.Meta) error { return errNoTorch }
 
-func train(context.Context, io.Writer, Config, func() (*run.Folder, error)) (*trainResult, error) {
+func train(context.Context, io.Writer, Config, func(*Config) (*run.Folder, error)) (*trainResult, error) {
 	return nil, errNoTorch
 }
 

@@ -39,7 +39,7 @@ func (s *screen) evaluated(r *trainResult, e *task.Result) {
 
 // iteration shows an iteration: in the last line, and from time to time more of it. share is how much of the run is over, 0: not known.
 func (s *screen) iteration(r *trainResult, it *algo.Report, metrics []string, share float64) {
-	speed := float64(s.cfg.Rows*s.cfg.Algo.Steps) / (it.CollectS + it.LearnS)
+	speed := float64(s.cfg.Rows*s.cfg.Algo.Steps) / it.WallS
 	head := fmt.Sprintf("iteration %d, %.2f M steps, %.1f s: %.0f steps/s", r.Iterations, float64(r.Samples)/1e6, r.Seconds, speed)
 	if it.Warm {
 		head += fmt.Sprintf(", cloning to %.3f", it.LabelRMSE)
@@ -71,7 +71,8 @@ func (s *screen) iteration(r *trainResult, it *algo.Report, metrics []string, sh
 func block(head, tracking string, it *algo.Report, metrics []string) string {
 	var b strings.Builder
 	whole := it.CollectS + it.LearnS
-	fmt.Fprintf(&b, "%s (collecting %.0f %%, learning %.0f %%)\n  %s", head, 100*it.CollectS/whole, 100*it.LearnS/whole, tracking)
+	fmt.Fprintf(&b, "%s (collecting %.0f %%, physics %.0f %% of it, learning %.0f %%)\n  %s", head, 100*it.CollectS/whole,
+		100*it.PhysicsS/it.CollectS, 100*it.LearnS/whole, tracking)
 	shown := 0
 	for i, name := range metrics {
 		term, ok := strings.CutPrefix(name, rewardPrefix)
@@ -107,14 +108,18 @@ func values(cfg *Config, metrics []string, r *algo.Report, seconds float64) []ru
 		{Tag: "Loss/learning_rate", Value: r.LearningRate}, {Tag: "Loss/kl", Value: r.KL}, {Tag: "Loss/clip_fraction", Value: r.ClipFraction},
 		{Tag: "Loss/behavior", Value: r.LabelRMSE}, {Tag: "Loss/skipped", Value: float64(r.Skipped)},
 		{Tag: "Policy/mean_std", Value: r.Std},
-		{Tag: "Perf/total_fps", Value: float64(cfg.Rows*cfg.Algo.Steps) / (r.CollectS + r.LearnS)},
+		{Tag: "Perf/total_fps", Value: float64(cfg.Rows*cfg.Algo.Steps) / r.WallS},
 		{Tag: "Perf/collection_time", Value: r.CollectS}, {Tag: "Perf/learning_time", Value: r.LearnS},
+		{Tag: "Perf/physics_time", Value: r.PhysicsS}, {Tag: "Perf/policy_time", Value: r.PolicyS},
 		{Tag: "Perf/samples", Value: float64(r.Samples)}, {Tag: "Perf/train_seconds", Value: seconds},
 		{Tag: "Perf/physics_bad", Value: float64(r.BadRows)}, {Tag: "Perf/saturated", Value: float64(r.Saturated)},
 	}
 	if r.Episodes > 0 {
 		v = append(v, run.Value{Tag: "Train/mean_reward", Value: r.EpisodeReward}, run.Value{Tag: "Train/mean_episode_length", Value: r.EpisodeLength},
 			run.Value{Tag: "Episode_Termination/fall", Value: float64(r.Falls) / float64(r.Episodes)})
+	}
+	if cfg.Algo.Async {
+		v = append(v, run.Value{Tag: "Policy/rho", Value: r.Rho})
 	}
 	if cfg.Algo.OPD.Teacher != "none" {
 		v = append(v, run.Value{Tag: "Loss/distill", Value: r.Distill}, run.Value{Tag: "Loss/distill_weight", Value: r.DistillWeight},

@@ -46,7 +46,7 @@ func pty(t *testing.T) (terminal, reader *os.File) {
 // shows runs a screen through an iteration, an evaluation and another iteration, whose report is due.
 func shows(s *screen) {
 	metrics := append(task.MetricNames(), "none")
-	it := &algo.Report{Iteration: 7, Metrics: make([]float64, len(metrics)), Reward: 0.0125, Episodes: 2, EpisodeLength: 321, CollectS: 0.3, LearnS: 0.1, KL: 0.07, Skipped: 1}
+	it := &algo.Report{Iteration: 7, Metrics: make([]float64, len(metrics)), Reward: 0.0125, Episodes: 2, EpisodeLength: 321, CollectS: 0.3, PhysicsS: 0.2, LearnS: 0.1, WallS: 0.4, KL: 0.07, Skipped: 1}
 	for i := range it.Metrics {
 		it.Metrics[i] = float64(i) / 1000
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,6 +54,12 @@ unless given, is a part), bit for bit, however often it is killed and resumed.
 Minibatches that are not finite are skipped and counted; after three in a row training goes on with what the newest checkpoint knew, and a
 second time from the same one ends the run.
 
+--async lets rows walk by the policy of one update before while the next learns (decoupled PPO). Where cores stand idle it is faster; each
+step teaches less. With --deterministic too a run is repeated bit for bit.
+
+--rows auto tries numbers of rows from 64 to 1024 for some seconds, with as many steps each that an iteration keeps its samples, and takes
+the fastest on this machine; the run keeps that choice. Fewer steps an iteration are not always as good to learn from.
+
 A teacher beside PPO is a part of the configuration (opd.teacher and what follows it): its file may be a policy with a contract, which
 is shown the simulator's true numbers where they are not among those that the student sees, or the folder of another run.
 
@@ -71,6 +78,9 @@ clawlearn train --out runs/first --resume --minutes 5`,
 	for _, name := range []string{"seed", "minutes", "iterations", "until-walking", "deterministic"} {
 		f.loader.AddKeyFlag(flags, name, "run."+strings.ReplaceAll(name, "-", "_"))
 	}
+	f.loader.AddKeyFlag(flags, "env", "env")
+	f.loader.AddKeyFlag(flags, "async", "algo.async")
+	flags.Var(&rowsFlag{set: flags.Set}, "rows", "robots side by side: a `NUMBER`, or auto for the fastest")
 	flags.BoolVar(&f.resume, "resume", false, "go on with the run in the folder")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object at the end")
 	f.loader.AddFlags(flags)
@@ -120,9 +130,9 @@ func (f *trainFlags) run(cmd *cobra.Command) (err error) {
 		}
 		meta.Seeds["run"] = int64(cfg.Run.Seed)
 	}
-	result, err := train(cmd.Context(), cmd.ErrOrStderr(), cfg, func() (*run.Folder, error) {
+	result, err := train(cmd.Context(), cmd.ErrOrStderr(), cfg, func(chosen *Config) (*run.Folder, error) {
 		if folder == nil {
-			folder, err = run.Create(f.out, &cfg, meta)
+			folder, err = run.Create(f.out, chosen, meta)
 		}
 		return folder, err
 	})
@@ -156,6 +166,7 @@ func (f *trainFlags) resumed(cmd *cobra.Command, folder *run.Folder) (Config, er
 	if err != nil {
 		return cfg, err
 	}
+	cfg.RowsAuto = false // the run has chosen
 	if key, asked, has := differs(cfg, stored); key != "" {
 		if name, ok := strings.CutPrefix(key, "run."); ok {
 			key = "--" + strings.ReplaceAll(name, "_", "-")
@@ -163,6 +174,21 @@ func (f *trainFlags) resumed(cmd *cobra.Command, folder *run.Folder) (Config, er
 		return cfg, cli.Usagef("%s %v: the run in %s has %v, and a resumed run keeps its configuration", key, asked, f.out, has)
 	}
 	return cfg, nil
+}
+
+// rowsFlag is --rows, short for --set rows=NUMBER or --set rows_auto=true.
+type rowsFlag struct{ set func(flag, text string) error }
+
+func (f *rowsFlag) String() string { return "" }
+func (f *rowsFlag) Type() string   { return "NUMBER" }
+func (f *rowsFlag) Set(text string) error {
+	if text == "auto" {
+		return f.set("set", "rows_auto=true")
+	}
+	if _, err := strconv.Atoi(text); err != nil {
+		return fmt.Errorf("%q is neither a whole number nor auto", text)
+	}
+	return f.set("set", "rows="+text)
 }
 
 // trainResult is what train prints.
@@ -173,11 +199,17 @@ type trainResult struct {
 	Seed       uint64       `json:"seed"`
 	Iterations int64        `json:"iterations"`
 	Samples    int64        `json:"samples"` // steps of rows
-	Seconds    float64      `json:"seconds"` // of training
-	EvalS      float64      `json:"eval_seconds"`
+	Rows       int          `json:"rows"`
+	Steps      int          `json:"steps"`         // of a row in an iteration
+	Seconds    float64      `json:"seconds"`       // of training
+	EvalS      float64      `json:"eval_seconds"`  // beside it, as is the next
+	FilesS     float64      `json:"files_seconds"` // policies, checkpoints, metrics, curves
 	CollectS   float64      `json:"collect_seconds"`
+	PhysicsS   float64      `json:"physics_seconds"` // of collecting: the rows, with observations and rewards
+	PolicyS    float64      `json:"policy_seconds"`  // of collecting: actor, teacher, noise, rounding
 	LearnS     float64      `json:"learn_seconds"`
 	StepsPerS  float64      `json:"steps_per_s"` // of training
+	Async      bool         `json:"async"`       // it collected while it learnt
 	Walked     bool         `json:"walked"`      // met the criterion of --until-walking
 	WalkedAt   int64        `json:"walked_at_samples"`
 	WalkedS    float64      `json:"walked_at_seconds"`
@@ -190,8 +222,13 @@ type trainResult struct {
 
 func (r *trainResult) print(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d iterations, %.2f M steps in %.1f s (%.0f steps/s; %.0f s collecting, %.0f s learning), %.0f s evaluating beside\n",
-		r.Out, r.Iterations, float64(r.Samples)/1e6, r.Seconds, r.StepsPerS, r.CollectS, r.LearnS, r.EvalS)
+	fmt.Fprintf(&b, "%s: %d iterations, %.2f M steps in %.1f s (%.0f steps/s)\n", r.Out, r.Iterations, float64(r.Samples)/1e6, r.Seconds, r.StepsPerS)
+	fmt.Fprintf(&b, "time: collecting %.1f s (physics %.1f, policy %.1f, rest %.1f), learning %.1f s", r.CollectS, r.PhysicsS, r.PolicyS,
+		r.CollectS-r.PhysicsS-r.PolicyS, r.LearnS)
+	if r.Async {
+		fmt.Fprintf(&b, ", %.1f s of them at once", max(0, r.CollectS+r.LearnS-r.Seconds))
+	}
+	fmt.Fprintf(&b, "; beside that evaluating %.1f s, files %.1f s\n", r.EvalS, r.FilesS)
 	if r.Best != nil {
 		fmt.Fprintf(&b, "best in eval_v1 (%s): error %.3f m/s %.3f rad/s, falls %.1f %%: %s\n", r.WorldHash, r.Best.VelErr, r.Best.YawErr, 100*r.Best.FallRate, r.Policy)
 	}

@@ -64,12 +64,19 @@ type point struct {
 	VelErr, YawErr, FallRate float64
 }
 
-// train trains in the folder that open opens once everything else is ready. It may hold a run to go on with. ctx ends it as Ctrl-C does.
-func train(ctx context.Context, w io.Writer, cfg Config, open func() (*run.Folder, error)) (_ *trainResult, err error) {
+// train trains in the folder that open opens once everything else is ready, rows chosen. It may hold a run to go on with. ctx ends it as
+// Ctrl-C does.
+func train(ctx context.Context, w io.Writer, cfg Config, open func(*Config) (*run.Folder, error)) (_ *trainResult, err error) {
 	t := &trial{cfg: cfg, screen: newScreen(w, &cfg), wentBack: -1}
 	var release func()
 	t.asked, t.now, release = cli.StopStages(ctx)
 	defer release()
+	if cfg.RowsAuto {
+		if err := chooseRows(t.asked, t.screen, &cfg); err != nil {
+			return nil, err
+		}
+		t.cfg = cfg
+	}
 	if err := t.openEnv(); err != nil {
 		return nil, err
 	}
@@ -78,7 +85,7 @@ func train(ctx context.Context, w io.Writer, cfg Config, open func() (*run.Folde
 		return nil, err
 	}
 	defer t.trainer.Close()
-	if t.folder, err = open(); err != nil {
+	if t.folder, err = open(&cfg); err != nil {
 		return nil, err
 	}
 	if err := t.restore(); err != nil {
@@ -93,6 +100,9 @@ func train(ctx context.Context, w io.Writer, cfg Config, open func() (*run.Folde
 
 // openEnv makes the rows, and opens the teacher that looks at them.
 func (t *trial) openEnv() error {
+	if err := t.cfg.available(); err != nil {
+		return err
+	}
 	name, params, err := mujoco.ByPhysics(t.cfg.Physics)
 	if err != nil {
 		return err
@@ -126,7 +136,8 @@ func (t *trial) openTrainer(env rollout.Env) (err error) {
 	var hash string
 	t.ev, hash = task.EvalV1()
 	t.ev.Rows, t.ev.Seconds = t.cfg.Eval.Rows, t.cfg.Eval.Seconds
-	t.result = trainResult{Preset: t.cfg.Run.Preset, Seed: t.cfg.Run.Seed, WorldHash: hash}
+	t.result = trainResult{Preset: t.cfg.Run.Preset, Seed: t.cfg.Run.Seed, Rows: t.cfg.Rows, Steps: t.cfg.Algo.Steps, Async: t.cfg.Algo.Async,
+		WorldHash: hash}
 	t.trainer, err = t.newTrainer(env, t.each)
 	return err
 }
@@ -207,6 +218,8 @@ func (t *trial) each(r *algo.Report) error {
 	res := &t.result
 	res.Iterations, res.Samples, res.Seconds = r.Iteration, r.Samples, t.trained()
 	res.CollectS += r.CollectS
+	res.PhysicsS += r.PhysicsS
+	res.PolicyS += r.PolicyS
 	res.LearnS += r.LearnS
 	res.StepsPerS = float64(res.Samples) / res.Seconds
 	res.Skipped += r.Skipped
@@ -223,12 +236,14 @@ func (t *trial) each(r *algo.Report) error {
 			return err
 		}
 	}
-	best := false
+	best, evaluating := false, 0.0
 	if due || over {
+		begin := time.Now()
 		score, pairs, err := t.evaluate()
 		if err != nil {
 			return err
 		}
+		evaluating = time.Since(begin).Seconds()
 		t.screen.evaluated(res, score)
 		values = append(values, evalValues(score)...)
 		if due {
@@ -257,8 +272,10 @@ func (t *trial) each(r *algo.Report) error {
 		}
 	}
 	t.screen.iteration(res, r, t.spec.Metrics, share)
-	res.EvalS += time.Since(paused).Seconds()
-	t.begin = t.begin.Add(time.Since(paused))
+	beside := time.Since(paused)
+	res.EvalS += evaluating
+	res.FilesS += beside.Seconds() - evaluating
+	t.begin = t.begin.Add(beside)
 	if over {
 		return rollout.ErrStop
 	}
