@@ -18,12 +18,18 @@ import (
 // newGo1s are 32 simulated Go1s in the world that training uses, which also show more.
 func newGo1s(t testing.TB, more ...rollout.Group) rollout.Env {
 	t.Helper()
+	spec := task.WalkSpec()
+	spec.Groups = append(spec.Groups, more...)
+	return newGo1sOf(t, spec)
+}
+
+// newGo1sOf are such Go1s that show what spec says.
+func newGo1sOf(t testing.TB, spec *rollout.Spec) rollout.Env {
+	t.Helper()
 	name, params, err := mujoco.ByPhysics("lean")
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := task.WalkSpec()
-	spec.Groups = append(spec.Groups, more...)
 	c := mujoco.DefaultEnvConfig(spec)
 	if c.World, err = task.WorldByName("walk"); err != nil {
 		t.Fatal(err)
@@ -50,17 +56,20 @@ func TestGo1s(t *testing.T) {
 		mirror     bool
 		normaliser bool
 		group      string
-	}{{"plain", false, false, "policy"}, {"normaliser", false, true, "policy"}, {"mirror", true, false, "policy"}, {"privileged", true, true, "critic"}} {
+		encoder    string
+	}{{"plain", false, false, "policy", encoderNone}, {"normaliser", false, true, "policy", encoderNone}, {"mirror", true, false, "policy", encoderNone},
+		{"privileged", true, true, "critic", encoderNone}, {"history", false, true, "policy", encoderConv}, {"history, mirror", true, false, "policy", encoderConv}} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := Default()
 			cfg.PPO.Mirror, cfg.Net.Normaliser, cfg.Net.Group = test.mirror, test.normaliser, test.group
-			cfg.Net.Actor, cfg.Net.Critic = []int{64, 64}, []int{64, 64}
+			cfg.Net.Actor, cfg.Net.Critic, cfg.Net.Encoder = []int{64, 64}, []int{64, 64}, test.encoder
+			spec := task.WalkHistorySpec(cfg.Net.History())
 			cfg.Warm.Rollouts, cfg.Warm.Scripted, cfg.Warm.Batch = 2, 1, 128
 			cfg.OPD.Teacher, cfg.OPD.Mix = teacherGait, Schedule{0.5, 0, 3}
 			opts := Options{Mirror: task.ExtraMirror}
 			var reports []Report
 			var saved []Section
-			tr := newTrainer(t, cfg, newGo1s(t), opts)
+			tr := newTrainer(t, cfg, newGo1sOf(t, spec), opts)
 			train(t, tr, 5, func(r *Report) {
 				reports = append(reports, *r)
 				if r.Iteration == 3 {
@@ -79,7 +88,7 @@ func TestGo1s(t *testing.T) {
 					t.Errorf("iteration %d: |ratio - 1| is %v", i+1, r.FirstRatioError)
 				}
 			}
-			again := newTrainer(t, cfg, newGo1s(t), opts)
+			again := newTrainer(t, cfg, newGo1sOf(t, spec), opts)
 			if err := again.Restore(saved); err != nil {
 				t.Fatal(err)
 			}

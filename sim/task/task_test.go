@@ -216,3 +216,25 @@ func TestWalkSpec(t *testing.T) {
 		t.Errorf("%d and %d numbers, want 47 and 63", p, c)
 	}
 }
+
+// The same numbers by frames, and the critic as it was.
+func TestWalkHistorySpec(t *testing.T) {
+	if diff := cmp.Diff(WalkSpec(), WalkHistorySpec(1)); diff != "" {
+		t.Errorf("one frame: %s", diff)
+	}
+	s := WalkHistorySpec(15)
+	if err := go1.Fit(s, go1.Sensing{}); err != nil {
+		t.Fatal(err)
+	}
+	g := s.Group("policy")
+	if g.Size() != 15*47 || g.Layout != rollout.ByFrame || s.Group("critic").Size() != 63 {
+		t.Errorf("%d numbers, layout %s, critic %d", g.Size(), g.Layout, s.Group("critic").Size())
+	}
+	for i := range g.Terms {
+		g.Terms[i].History = 1
+	}
+	g.Layout = rollout.ByTerm
+	if diff := cmp.Diff(WalkSpec(), s); diff != "" {
+		t.Errorf("but for the history: %s", diff)
+	}
+}
