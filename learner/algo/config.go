@@ -10,10 +10,13 @@ import (
 type Config struct {
 	Steps int  `yaml:"steps" doc:"steps of each row in an iteration"`
 	Async bool `yaml:"async" doc:"collect by the policy of before while the next learns: decoupled PPO, one update behind"`
-	Net   Net  `yaml:"net" doc:"networks"`
-	PPO   PPO  `yaml:"ppo" doc:"proximal policy optimisation"`
-	Warm  Warm `yaml:"warm" doc:"cloning of the scripted trot before that"`
-	OPD   OPD  `yaml:"opd" doc:"on-policy distillation from a teacher, beside PPO"`
+	// Average is Polyak's averaging: with a KL target as large as ours each iteration's weights walk well or badly by chance,
+	// their average always better and without the falls (doc.go has what was measured).
+	Average float32 `yaml:"average" doc:"share of itself that the policy which is evaluated and written keeps each iteration, an average of the weights; 0: the newest weights"`
+	Net     Net     `yaml:"net" doc:"networks"`
+	PPO     PPO     `yaml:"ppo" doc:"proximal policy optimisation"`
+	Warm    Warm    `yaml:"warm" doc:"cloning of the scripted trot before that"`
+	OPD     OPD     `yaml:"opd" doc:"on-policy distillation from a teacher, beside PPO"`
 }
 
 // Net are the networks.
@@ -68,8 +71,8 @@ type Warm struct {
 // Default is what learned to walk fastest: a cloned trot, then PPO.
 func Default() Config {
 	c := Config{
-		Steps: 24,
-		Net:   Net{Group: "policy", Actor: []int{128, 128}, Critic: []int{128, 128}, InitStd: 0.7, MinStd: 0.1, MaxStd: 1.65},
+		Steps: 24, Average: 0.9,
+		Net: Net{Group: "policy", Actor: []int{128, 128}, Critic: []int{128, 128}, InitStd: 0.7, MinStd: 0.1, MaxStd: 1.65},
 		PPO: PPO{Epochs: 4, Minibatches: 4, Gamma: 0.98, Lambda: 0.95, Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003, EntropyEnd: 0.003,
 			MaxGradNorm: 1, Rate: 1e-3, MinRate: 1e-5, MaxRate: 5e-3, KLTarget: 0.08, KLEnd: 0.08, Mirror: true},
 		Warm: Warm{Rollouts: 12, Scripted: 2, Std: 0.7, Epochs: 4, Batch: 1024, Rate: 1e-3},
@@ -86,6 +89,7 @@ func (c *Config) Validate() error {
 		v, min, max float64
 	}{
 		{"steps", float64(c.Steps), 1, 100_000},
+		{"average", float64(c.Average), 0, 0.9999},
 		{"net.init_std", float64(c.Net.InitStd), 1e-6, 100},
 		{"net.min_std", float64(c.Net.MinStd), 1e-6, float64(c.Net.InitStd)},
 		{"net.max_std", float64(c.Net.MaxStd), float64(c.Net.InitStd), 100},

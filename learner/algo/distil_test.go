@@ -222,6 +222,42 @@ func TestStudentAsItsOwnTeacher(t *testing.T) {
 	})
 }
 
+// What is evaluated and written is the mean of all iterations' weights, then a moving one; training does not know of it,
+// and a run that teaches another does so by it.
+func TestAverageIsPublished(t *testing.T) {
+	cfg := cartConfig()
+	cfg.Net.Group, cfg.Net.Normaliser, cfg.Average = "critic", true, 0.6
+	tr := newTrainer(t, cfg, newCarts(cartRows, cartEpisode, 1), Options{})
+	cfg.Average = 0
+	plain := newTrainer(t, cfg, newCarts(cartRows, cartEpisode, 1), Options{})
+	first, _ := tr.Nets().Layers()
+	want := make([]float32, len(first[1].Weight))
+	var state []Section
+	train(t, tr, 6, func(r *Report) {
+		layers, _ := tr.Nets().Layers()
+		got, _ := tr.Published().Layers()
+		keep := min(0.6, 1-1/float32(r.Iteration))
+		for k, w := range layers[1].Weight {
+			want[k] = keep*want[k] + (1-keep)*w
+			if math.Abs(float64(got[1].Weight[k]-want[k])) > 1e-6 {
+				t.Fatalf("iteration %d: weight %d is %v, want %v", r.Iteration, k, got[1].Weight[k], want[k])
+			}
+		}
+		state = must(tr.State())(t)
+	})
+	train(t, plain, 6, nil)
+	if tr.Nets().Hash() != plain.Nets().Hash() {
+		t.Error("the average changes what is learnt")
+	}
+	if plain.Published() != plain.Nets() || tr.Published().Hash() == tr.Nets().Hash() {
+		t.Error("published are the wrong networks")
+	}
+	pupil := newTrainer(t, taught(teacherPrivileged), newCarts(cartRows, cartEpisode, 2), Options{TeacherState: state})
+	if got := pupil.opd.(*netTeacher).nets.Hash(); got != tr.Published().Hash() {
+		t.Error("another run's teacher is not what that run published")
+	}
+}
+
 // An actor that reads the critic's group teaches one that does not, by way of a checkpoint, and
 // says its means, without the noise that it was trained with (row 37 of the cases).
 func TestPrivilegedTeacher(t *testing.T) {
@@ -252,7 +288,7 @@ func TestPrivilegedTeacher(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
-	if hash != wise.Nets().Hash() || hash != tr.opd.(*netTeacher).nets.Hash() {
+	if hash != wise.Published().Hash() || hash != tr.opd.(*netTeacher).nets.Hash() {
 		t.Error("the teacher moved")
 	}
 	// Its place in a state is its hash: another one is refused.
@@ -266,7 +302,9 @@ func TestPrivilegedTeacher(t *testing.T) {
 
 // Teachers that do not suit are refused before anything is learnt (row 37 of the cases).
 func TestTeacherRefused(t *testing.T) {
-	wise := newTrainer(t, cartConfig(), newCarts(cartRows, cartEpisode, 1), Options{})
+	cfg := cartConfig()
+	cfg.Average = 0
+	wise := newTrainer(t, cfg, newCarts(cartRows, cartEpisode, 1), Options{})
 	var state []Section
 	train(t, wise, 1, func(*Report) { state = must(wise.State())(t) })
 	replace := func(name, data string) []Section {
@@ -306,7 +344,7 @@ func TestTeacherRefused(t *testing.T) {
 		}
 	}
 	// The same actor, where a group means the same under another name.
-	cfg := taught(teacherPrivileged)
+	cfg = taught(teacherPrivileged)
 	cfg.OPD.Group = "late"
 	newTrainer(t, cfg, newCarts(cartRows, cartEpisode, 1), Options{TeacherState: state})
 }

@@ -66,6 +66,9 @@ func (t *Trainer) count(s *storage) error {
 			return err
 		}
 	}
+	if err := t.publish(); err != nil {
+		return err
+	}
 	t.tell(&t.report, s)
 	return nil
 }

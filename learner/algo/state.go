@@ -74,6 +74,13 @@ func (t *Trainer) State() ([]Section, error) {
 		return nil, fmt.Errorf("algo: state: %w", err)
 	}
 	all := []Section{{"trainer", b}, {"nets", networks.Bytes()}, {"rows", rows}, {"teacher", teaching}, {"actor", actor}}
+	if t.published != t.nets {
+		var average bytes.Buffer
+		if err := t.published.Save(&average); err != nil {
+			return nil, err
+		}
+		all = append(all, Section{averageSection, average.Bytes()})
+	}
 	if t.pending != nil {
 		ahead, err := t.pending.appendState(nil)
 		if err != nil {
@@ -83,6 +90,10 @@ func (t *Trainer) State() ([]Section, error) {
 	}
 	return all, nil
 }
+
+// averageSection is the name of the section with the average of the networks; without Config.Average
+// there is none.
+const averageSection = "average"
 
 // aheadSection is the name of the section with the iteration that was collected while another was
 // learnt from, and is still to be learnt from; there need not be one.
@@ -168,6 +179,15 @@ func (t *Trainer) restoreLearnt(sections []Section) error {
 	}
 	if err := t.nets.Load(bytes.NewReader(networks)); err != nil {
 		return err
+	}
+	if t.published != t.nets {
+		average, err := section(sections, averageSection)
+		if err != nil {
+			return err
+		}
+		if err := t.published.Load(bytes.NewReader(average)); err != nil {
+			return err
+		}
 	}
 	if t.opd == nil {
 		return nil

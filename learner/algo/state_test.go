@@ -77,10 +77,14 @@ func TestResume(t *testing.T) {
 			}) {
 				t.Error("what was restored is not what was saved")
 			}
+			published := b.Published().Hash()
 			var got Report
 			train(t, b, 3, func(r *Report) { got = *r })
 			if b.Nets().Hash() != a.Nets().Hash() {
 				t.Error("other parameters three iterations later")
+			}
+			if b.Published().Hash() != a.Published().Hash() || b.Published().Hash() == published {
+				t.Error("the average is another three iterations later, or the same")
 			}
 			for _, r := range []*Report{&want, &got} {
 				r.CollectS, r.PolicyS, r.PhysicsS, r.LearnS, r.WallS = 0, 0, 0, 0, 0

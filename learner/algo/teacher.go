@@ -153,7 +153,10 @@ func newSavedTeacher(env *rollout.Spec, group string, sections []Section, worker
 	if err != nil {
 		return nil, err
 	}
-	networks, err := section(sections, "nets")
+	networks, err := section(sections, averageSection) // what was evaluated
+	if err != nil {
+		networks, err = section(sections, "nets")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -56,12 +56,14 @@ type Trainer struct {
 	spec   rollout.Spec
 	nets   *nets.Nets
 	acting backend
-	shape  nets.Config // of nets
-	gait   teacher     // while it is cloned
-	opd    teacher     // after that; nil: none
-	policy int         // groups
-	critic int
-	badAt  int // metric that marks broken physics; -1: none
+	// What is evaluated and written: nets, or their average over iterations.
+	published *nets.Nets
+	shape     nets.Config // of nets
+	gait      teacher     // while it is cloned
+	opd       teacher     // after that; nil: none
+	policy    int         // groups
+	critic    int
+	badAt     int // metric that marks broken physics; -1: none
 
 	noise  rand.PCG // of actions
 	order  rand.PCG // of minibatches and mirrors
@@ -147,6 +149,18 @@ func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 		}
 		t.acting = copied{n}
 	}
+	t.published = t.nets
+	if cfg.Average > 0 {
+		if t.published, err = nets.New(t.shape); err != nil {
+			t.published = t.nets
+			t.Close()
+			return nil, err
+		}
+		if err := t.publish(); err != nil {
+			t.Close()
+			return nil, err
+		}
+	}
 	if t.opd, err = t.newTeacher(); err == nil && t.opd != nil && !t.warm() {
 		err = t.opd.follow(t.nets, 0)
 	}
@@ -201,14 +215,34 @@ func (t *Trainer) Close() {
 	if c, ok := t.acting.(copied); ok {
 		c.Close()
 	}
+	if t.published != t.nets {
+		t.published.Close()
+	}
 	t.nets.Close()
 }
 
-// Nets are the networks, to be read between iterations.
+// Nets are the networks that learn, to be read between iterations.
 func (t *Trainer) Nets() *nets.Nets { return t.nets }
 
-// Actor is the student without noise.
-func (t *Trainer) Actor() *Actor { return &Actor{nets: t.nets, group: t.policy} }
+// Published are the networks to evaluate and to write: those that learn, or their average over
+// iterations (Config.Average).
+func (t *Trainer) Published() *nets.Nets { return t.published }
+
+// Actor is the published student without noise.
+func (t *Trainer) Actor() *Actor { return &Actor{nets: t.published, group: t.policy} }
+
+// publish moves the average on after an iteration: the plain mean of all since cloning, until that
+// would keep more of itself than Average.
+func (t *Trainer) publish() error {
+	if t.published == t.nets {
+		return nil
+	}
+	keep := float32(0)
+	if n := t.learnt(); n > 1 {
+		keep = min(t.cfg.Average, 1-1/float32(n))
+	}
+	return t.published.Blend(t.nets, keep)
+}
 
 // Run trains until ctx ends, Each returns rollout.ErrStop (both nil) or something fails. Rows
 // begin new episodes, or go on where Restore took them over; what an earlier Run had collected

@@ -8,8 +8,11 @@ import "fmt"
 // becomes keep of its own and 1 - keep of the other's. n takes over other's normaliser; its
 // optimiser is left alone. A keep of 0 makes n's outputs other's bit for bit.
 func (n *Nets) Blend(other *Nets, keep float32) error {
-	if name, a, b := n.header().differs(other.header()); name != "" {
-		return fmt.Errorf("nets: Blend: networks of different shapes: %s is %v and %v", name, a, b)
+	if n.alike != other { // comparing allocates, and shapes stay
+		if name, a, b := n.header().differs(other.header()); name != "" {
+			return fmt.Errorf("nets: Blend: networks of different shapes: %s is %v and %v", name, a, b)
+		}
+		n.alike = other
 	}
 	if !(keep >= 0 && keep <= 1) {
 		return fmt.Errorf("nets: Blend: keep is %v, want 0..1", keep)

@@ -128,6 +128,7 @@ type Nets struct {
 	core    *C.claw_core
 	waiting Stats // of the gradient that waits for Apply
 	ready   bool  // one waits
+	alike   *Nets // of the same shape, as Blend saw
 
 	// What C reads and writes in a call, here because a local variable would be
 	// allocated each time.

@@ -69,7 +69,7 @@ func (t *trial) export(s *task.Result, pairs []contract.Pair) error {
 	layer := func(l nets.Layer) export.Layer {
 		return export.Layer{Out: l.Out, In: l.In, Weight: l.Weight, Bias: l.Bias}
 	}
-	net, learnt := &t.cfg.Algo.Net, t.trainer.Nets()
+	net, learnt := &t.cfg.Algo.Net, t.trainer.Published()
 	n := &export.Network{Activation: export.ELU, Normaliser: contract.Normaliser{InGraph: net.Normaliser}}
 	layers, _ := learnt.Layers()
 	for _, l := range layers {

@@ -294,7 +294,7 @@ func libtorchPairs(t *testing.T, dir string, c *contract.Contract) []contract.Pa
 		t.Fatal(err)
 	}
 	defer n.Close()
-	weights, err := best.Section("nets")
+	weights, err := best.Section("average")
 	if err == nil {
 		err = n.Load(bytes.NewReader(weights))
 	}
