@@ -81,7 +81,7 @@ func TestScreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(seen[:n])
-	for _, want := range []string{"\r\x1b[K[#######-----------------------]  25 %, 1m30s left  iteration 7", "(collecting 75 %, learning 25 %)\r\n  error ", "not finite: 1 minibatches"} {
+	for _, want := range []string{"\r\x1b[K[#######-----------------------]  25 %, 1m30s left  iteration 7", "(collecting 75 %, physics 67 % of it, learning 25 %)\r\n  error ", "not finite: 1 minibatches"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in %q", want, text)
 		}

@@ -147,8 +147,14 @@ func until(t *testing.T, p *program, what string, is func() bool) {
 // Killed after iteration k and resumed, as often as that happens, a deterministic run comes to the parameters and numbers of one that nobody
 // disturbed, the schedule of a run of known length and a teacher that moves included (row 36 of the cases).
 func TestKilledAndResumedIsExact(t *testing.T) {
+	for _, async := range []string{"--async=false", "--async"} { // what was collected ahead is kept too
+		t.Run(async, func(t *testing.T) { killedAndResumedIsExact(t, async) })
+	}
+}
+
+func killedAndResumedIsExact(t *testing.T, async string) {
 	const whole = 120
-	length := []string{"--deterministic", "--preset", "ship", "--iterations", "120", "--seed", "3",
+	length := []string{"--deterministic", async, "--preset", "ship", "--iterations", "120", "--seed", "3",
 		"--set", "algo.opd.teacher=ema", "--set", "algo.opd.mix.end=0.2", "--set", "algo.opd.weight.end=0.1"}
 	dir := t.TempDir()
 	calm, killed := filepath.Join(dir, "calm"), filepath.Join(dir, "killed")

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -118,6 +119,72 @@ func TestResumeKeepsTheRun(t *testing.T) {
 	more := trained(t, append(resume, "--iterations", "6")...)
 	if more.Iterations != 6 || more.Samples != 6*64 || more.Parameters == first.Parameters {
 		t.Errorf("another end: %+v", more)
+	}
+}
+
+// --rows auto keeps an iteration's samples, says what it chose, and the run keeps it.
+func TestRowsAuto(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	args := tiny(dir, "--preset", "plain", "--iterations", "2", "--rows", "auto", "--async", "--set", "rows=64", "--set", "algo.steps=3")
+	code, out, errs := clawlearn(args...)
+	if code != 0 || !strings.Contains(errs, "rows auto: steps/s by rows 64: ") || !strings.Contains(errs, ", 192: ") {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	first := resultOf(t, []byte(out))
+	if first.Rows != 64 && first.Rows != 192 || first.Rows*first.Steps != 192 || first.Samples != 2*192 ||
+		!strings.Contains(errs, fmt.Sprintf("taking %d rows x %d steps", first.Rows, first.Steps)) {
+		t.Errorf("%+v: %s", first, errs)
+	}
+	f, err := run.Open(dir, run.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cfg Config
+	if err := errors.Join(f.Config(&cfg), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Rows != first.Rows || cfg.Algo.Steps != first.Steps || cfg.RowsAuto || !cfg.Algo.Async {
+		t.Errorf("what the run keeps: %d rows x %d steps, auto %v, async %v", cfg.Rows, cfg.Algo.Steps, cfg.RowsAuto, cfg.Algo.Async)
+	}
+	code, out, errs = clawlearn("train", "--out", dir, "--resume", "--rows", "auto", "--iterations", "4", "--json")
+	if code != 0 || strings.Contains(errs, "rows auto") {
+		t.Fatalf("resumed: exit %d: %s", code, errs)
+	}
+	if again := resultOf(t, []byte(out)); again.Rows != first.Rows || again.Steps != first.Steps || again.Samples != 4*192 {
+		t.Errorf("resumed: %+v", again)
+	}
+}
+
+// What steps in a worker process is named and not available; no folder is made for it.
+func TestEnvNotAvailable(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	for _, args := range [][]string{tiny(dir, "--env", "isaacgym"), tiny(dir, "--env", "mujoco-warp", "--rows", "auto"), {"bench", "collect", "--set", "env=isaacgym"}} {
+		code, _, errs := clawlearn(args...)
+		if code != cli.ExitNotAvailable || !strings.Contains(errs, ": not available: this clawlearn has no client for its worker, only mujoco") {
+			t.Errorf("%q: exit %d: %s", args, code, errs)
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a folder was made for a run that cannot begin")
+	}
+}
+
+// A run says where its time went.
+func TestWhereTheTimeGoes(t *testing.T) {
+	for _, async := range []string{"--async=false", "--async"} {
+		dir := filepath.Join(t.TempDir(), "run")
+		r := trained(t, tiny(dir, async, "--iterations", "30")...)
+		rest := r.CollectS - r.PhysicsS - r.PolicyS
+		if !(r.PhysicsS > 0 && r.PolicyS > 0 && rest > 0 && r.LearnS > 0 && r.EvalS > 0 && r.FilesS > 0) {
+			t.Errorf("%s: %+v", async, r)
+		}
+		if sum := r.CollectS + r.LearnS; async == "--async=false" && !(sum <= r.Seconds) {
+			t.Errorf("%.3f s collecting and learning in %.3f s", sum, r.Seconds)
+		}
+		var b strings.Builder
+		if err := r.print(&b); err != nil || !strings.Contains(b.String(), "\ntime: collecting ") || strings.Contains(b.String(), " of them at once") != r.Async {
+			t.Errorf("%v: %s", err, b.String())
+		}
 	}
 }
 
