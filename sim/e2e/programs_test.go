@@ -72,8 +72,9 @@ type setup struct {
 	robot  []string // flags beyond the usual
 	faults []string
 	agent  []string
-	real   bool // real time instead of lockstep
-	still  bool // the sticks rest
+	real   bool   // real time instead of lockstep
+	still  bool   // the sticks rest
+	policy string // file; "": that of policyName
 }
 
 // pair is a virtual robot and an agent that drives it.
@@ -182,7 +183,10 @@ func tail(s string, lines int) string {
 // start starts both programs; the agent is armed.
 func start(t *testing.T, s setup) *pair {
 	t.Helper()
-	policy := contracttest.Policy(t, policyName)
+	policy := s.policy
+	if policy == "" {
+		policy = contracttest.Policy(t, policyName)
+	}
 	turns <- struct{}{}
 	t.Cleanup(func() { <-turns })
 	p := &pair{t: t, dir: t.TempDir()}
