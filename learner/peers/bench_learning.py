@@ -40,7 +40,7 @@ SETTINGS = {
     },
     "train": {
         "title": "whole training loop", "reach": 2.5, "aim": 3.0, "hidden": [256, 128, 64],
-        "equal": ["rows", "steps", "epochs", "minibatches", "actor", "critic", "actions"],
+        "equal": ["rows", "steps", "epochs", "minibatches", "actor", "critic", "actions", "physics_threads"],
     },
 }
 # Rows of the table of settings: key, title.
@@ -48,7 +48,7 @@ SHOWN = [
     ("library", "made with"), ("world", "simulated"), ("samples", "samples"), ("rows", "rows"), ("steps", "control steps an iteration"),
     ("epochs", "epochs"), ("minibatches", "minibatches of an epoch"), ("actor", "hidden layers of the actor"),
     ("critic", "of the critic"), ("observed", "numbers that both see"), ("actions", "actions"), ("computed", "computed in"),
-    ("stored", "observations and actions stored in"), ("threads", "threads"), ("rate", "learning rate at first"), ("min_rate", "at least"),
+    ("stored", "observations and actions stored in"), ("threads", "threads"), ("physics_threads", "threads of the physics"), ("rate", "learning rate at first"), ("min_rate", "at least"),
     ("max_rate", "at most"), ("kl_target", "divergence it is steered to"), ("clip", "clip of ratios"), ("value_clip", "clip of values"),
     ("value_weight", "weight of values"), ("entropy_weight", "weight of entropy"), ("max_grad_norm", "norm of gradients"),
     ("clip_apart", "of actor and critic apart"), ("mirror", "samples mirrored"),
@@ -132,7 +132,7 @@ def our_settings(said):
     if said["what"] == "update":
         found["samples"] = said["samples"] // said["iterations"]
     else:
-        found["rows"], found["steps"] = said["rows"], said["steps"]
+        found["rows"], found["steps"], found["physics_threads"] = said["rows"], said["steps"], said["threads"]
     return found
 
 
@@ -212,7 +212,7 @@ def compare_train(args, _):
 
         def each(number, pair):
             if number == 1:
-                settings.update(both_settings(said, threads, pair["clawlearn"]))
+                settings.update(both_settings(dict(said, physics_threads=args.threads), threads, pair["clawlearn"]))
 
         measured = pairs.in_pairs(SIDES, {"rsl_rl": lambda _: worker.ask("%d %d" % (threads, args.iterations)),
                                           "clawlearn": lambda _: clawlearn(args, "train", args.iterations, flags)}, args.pairs, each)

@@ -10,9 +10,10 @@ import sys
 
 
 def own_stdout():
-    """The stream that the pairs read; whatever else prints goes to stderr from now on, as libraries do."""
+    """The stream that the pairs read; what libraries print to stdout from now on is lost, what they warn of is not."""
     stream = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    with open(os.devnull, "w", encoding="ascii") as nothing:
+        os.dup2(nothing.fileno(), sys.stdout.fileno())
     return stream
 
 
