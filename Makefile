@@ -28,7 +28,7 @@ PROGRAMS := ./agent/cmd/clawagent ./sim/cmd/clawsim ./onnx/cmd/clawpolicy
 RACE := ./agent/... ./onnx/... ./sim/virtual/... ./sim/cmd/clawsim
 STATICCHECK := go tool -modfile=.ci/tools.mod staticcheck
 
-.PHONY: help deps deps-torch build-torch test-torch build demo test race fuzz bench bench-peers bench-peers-sim bench-peers-learning peers peers-torch soak lint web clean test-deps
+.PHONY: help deps deps-torch build-torch test-torch build demo test race fuzz bench bench-peers opd-experiment bench-peers-sim bench-peers-learning peers peers-torch soak lint web clean test-deps
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,14 @@ peers-torch: peers
 		echo "bench-peers: installing rsl-rl-lib with torch into $(PEERS), 2.6 GB to fetch" >&2; \
 		$(PIP) -r learner/peers/requirements.txt && cp learner/peers/requirements.txt '$(PEERS)/requirements-torch.txt'; }
 
+# 27 runs of at most MINUTES of training each: on quiet cores 75 minutes with the evaluations. Started again, it goes on where it ended.
+MINUTES ?= 2
+SEEDS ?= 1,2,3
+PARTS ?= equal
+OPD ?= out/opd
+opd-experiment: build-torch ## compare distillation with PPO alone at equal time, results in OPD [MINUTES=2 SEEDS=1,2,3 PARTS=equal,large OPD=out/opd]
+	@python3 -B learner/opd/experiment.py --clawlearn '$(BIN)/clawlearn' --minutes '$(MINUTES)' --seeds '$(SEEDS)' --parts '$(PARTS)' --out '$(OPD)'
+
 # A promise's test is named TestPromise<n>...; it runs a short seeded sample unless OPENCLAW_SOAK is n, and then the full count, writing
 # a line of JSON a case to the file OPENCLAW_SOAK_LOG names. So do the tests of this table, each under a word: WORD FOLDER TEST [TAG].
 # The log stays: a soak that was ended goes on with the cases that it has not, of the same commit. To begin anew remove it.
@@ -127,6 +135,7 @@ lint: deps ## check form and find mistakes: gofmt, go mod tidy, go vet, staticch
 	$(STATICCHECK) ./...
 	python3 -B -m unittest discover -s .ci -p '*_test.py'
 	python3 -B -m unittest discover -s sim/peers -p '*_test.py'
+	python3 -B -m unittest discover -s learner/opd -p '*_test.py'
 	python3 -B -m unittest discover -s learner/peers -p '*_test.py'
 
 # dist is committed: whoever builds the programs needs no Node.
