@@ -28,7 +28,7 @@ import pairs  # noqa: E402
 
 SIDES = (pairs.Side("rsl_rl", "rsl-rl-lib"), pairs.Side("clawlearn", "clawlearn"))
 AGREE = 1e-3  # by which parameters after an update may differ
-AGREE_RELATIVE = 1e-2  # the same of their difference to the peer's, over how far those moved (Euclidean norms)
+AGREE_RELATIVE = 1e-3  # the same of their difference to the peer's, over how far those moved (Euclidean norms)
 SAMPLE_BYTES = 8000  # of the peer's memory, for each sample of an update, with all that autograd keeps of a minibatch
 ROW_MB, TORCH_MB = 52, 1500  # of the peer's memory, MiB: for each of EnvPool's rows, for the rest
 

@@ -57,9 +57,9 @@ class AgreementTest(unittest.TestCase):
         def said(max_abs, relative):
             return bench_learning.disagreements({"max_abs": max_abs, "where": "a", "relative": relative})
 
-        self.assertEqual(said(9e-4, 9e-3), [])
+        self.assertEqual(said(9e-4, 9e-4), [])
         self.assertEqual(len(said(1.1e-3, 0.0)), 1)
-        self.assertEqual(len(said(0.0, 0.02)), 1)
+        self.assertEqual(len(said(0.0, 1.1e-3)), 1)
         self.assertEqual(len(said(math.nan, 0.0)), 1)
 
     def test_no_number_and_no_movement(self):
