@@ -66,6 +66,9 @@ func evaluate(ctx context.Context, ev *task.Evaluation, physics string, threads 
 		return fmt.Errorf("mujoco: evaluation %s: %w", ev.Name, err)
 	}
 	cfg := DefaultEnvConfig(offered(spec))
+	if cfg.Spec != spec {
+		policy = struct{ rollout.Policy }{policy} // its own contract, which it may state, has a name for its group that these rows have not
+	}
 	cfg.Rows, cfg.Threads, cfg.Seed, cfg.World, cfg.Params = ev.Rows, threads, ev.Seed, &ev.World, params
 	if cfg.Model, err = Load(name); err != nil {
 		return err
