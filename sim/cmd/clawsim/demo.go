@@ -34,10 +34,13 @@ once. Without real-time rights (root, or CAP_SYS_NICE) other programs come in be
 
 The last line of standard output is one JSON object. The logs stay in --out.`
 
+// demoPolicies are where a policy for the demo may lie, seen from the working folder or from the repository; the first that is there
+// walks: the student that ships, and others' policy, which does not ship.
+var demoPolicies = []string{"onnx/policies/student.onnx", "../shared/policies/go1_policy.onnx"}
+
 const (
-	demoPolicy      = "../shared/policies/go1_policy.onnx" // where others' policy lies; third-party files are not shipped
-	demoSlow        = 0.4                                  // m/s; the robot's log calls it walking from 0.3
-	demoMinDuration = 3 * time.Second                      // time to be seen walking
+	demoSlow        = 0.4             // m/s; the robot's log calls it walking from 0.3
+	demoMinDuration = 3 * time.Second // time to be seen walking
 	demoMaxDuration = 24 * time.Hour
 	demoAttempts    = 2               // of a machine that stands still
 	demoAttemptsLow = 3               // without real-time rights
@@ -67,7 +70,7 @@ make demo DURATION=30s POLICY=student.onnx`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.DurationVar(&f.duration, "duration", 30*time.Second, "time of walking, 3s..24h")
-	flags.StringVar(&f.policy, "policy", "", "ONNX `FILE` with a contract; without it "+demoPolicy+", seen from the working folder or from the repository")
+	flags.StringVar(&f.policy, "policy", "", "ONNX `FILE` with a contract; without it "+strings.Join(demoPolicies, ", else ")+", seen from the working folder or from the repository")
 	flags.StringVar(&f.command, "command", "0.8,0,0", "velocity vx,vy,wz in m/s, m/s, rad/s: forward, left, counter-clockwise")
 	flags.StringVar(&f.out, "out", "out/demo", "`FOLDER` of the logs")
 	flags.StringVar(&f.robot, "robot", "udp", "`KIND` of way to the robot: udp, serial or bridge")
@@ -137,22 +140,24 @@ func (f *demoFlags) check() (*demoConfig, error) {
 	return c, nil
 }
 
-// findPolicy is --policy, or the place where a policy may lie, or "".
+// findPolicy is --policy, or the first policy that lies where one may, or "".
 func (f *demoFlags) findPolicy(clawsim string) string {
 	if f.policy != "" {
 		return f.policy
 	}
 	repository := filepath.Dir(filepath.Dir(clawsim))
-	for _, path := range []string{demoPolicy, filepath.Join(repository, demoPolicy)} {
-		if _, err := os.Stat(path); err == nil {
-			return path
+	for _, name := range demoPolicies {
+		for _, path := range []string{name, filepath.Join(repository, name)} {
+			if _, err := os.Stat(path); err == nil {
+				return path
+			}
 		}
 	}
 	return ""
 }
 
 var errDemoStands = errors.New("demo: it stood, and did not walk: there is no policy. Name an ONNX file with a contract: " +
-	"make demo POLICY=FILE, or clawsim demo --policy FILE (looked for " + demoPolicy + ")")
+	"make demo POLICY=FILE, or clawsim demo --policy FILE (looked for " + strings.Join(demoPolicies, " and ") + ")")
 
 func (f *demoFlags) demo(cmd *cobra.Command) error {
 	cfg, err := f.check()

@@ -187,9 +187,9 @@ func TestDemo(t *testing.T) {
 				t.Errorf("demo %q ends with %d, want %d; it says %q, want %q; and prints %q", c.args, code, c.code, said, c.want, p.out.String())
 			}
 		}
-		if policy, err := os.Stat(filepath.Join(contracttest.Root(t), demoPolicy)); err == nil && policy.Mode().IsRegular() {
+		if policy := new(demoFlags).findPolicy(filepath.Join(contracttest.Root(t), "bin", "clawsim")); policy != "" {
 			p := startDemo(t, bin, contracttest.Root(t), "--command", "9,0,0", "--out", t.TempDir())
-			if code := p.wait(t); code != cli.ExitUsage || !strings.Contains(p.errors.String(), "vx is 9, and go1_policy.onnx was trained for") {
+			if code := p.wait(t); code != cli.ExitUsage || !strings.Contains(p.errors.String(), "vx is 9, and "+filepath.Base(policy)+" was trained for") {
 				t.Errorf("a command that the policy does not know ends with %d: %s", code, p.errors.String())
 			}
 		}
@@ -285,6 +285,44 @@ func TestDemo(t *testing.T) {
 		}
 		noOrphans(t)
 	})
+}
+
+// Without --policy the student that ships walks, from wherever it is asked; others' policy where there is no student.
+func TestDemoFindsItsPolicy(t *testing.T) {
+	repository := t.TempDir()
+	clawsim := filepath.Join(repository, "bin", "clawsim")
+	put := func(root, name string) string {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	work := filepath.Join(t.TempDir(), "a", "b") // nothing of the repository's is beside it
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(work)
+	find := func(want, why string) {
+		t.Helper()
+		if got := new(demoFlags).findPolicy(clawsim); got != want {
+			t.Errorf("%s: found %q, want %q", why, got, want)
+		}
+	}
+	find("", "nothing is there")
+	others := put(repository, "../shared/policies/go1_policy.onnx")
+	find(others, "others' policy beside the repository")
+	student := put(repository, "onnx/policies/student.onnx")
+	find(student, "the student and others' policy")
+	put(".", "onnx/policies/student.onnx")
+	find("onnx/policies/student.onnx", "a student in the working folder")
+	if got := (&demoFlags{policy: "x.onnx"}).findPolicy(clawsim); got != "x.onnx" {
+		t.Errorf("--policy x.onnx: found %q", got)
+	}
 }
 
 // A child has its own process group; its exit code and its last words are told. Priorities are its own too.
