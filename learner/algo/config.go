@@ -55,6 +55,7 @@ type PPO struct {
 	MaxRate       float64 `yaml:"max_rate" doc:"greatest learning rate"`
 	KLTarget      float64 `yaml:"kl_target" doc:"divergence from the rollout's policy that the learning rate is steered to; 0: the rate stays"`
 	KLEnd         float64 `yaml:"kl_end" doc:"the same at the end of a run of known length, reached geometrically"`
+	Calm          float32 `yaml:"calm" doc:"weight of how far the actor's mean moves in a step while nothing is commanded (CAPS): noise of sensors is not to make a standing robot tremble; 0: none"`
 	Mirror        bool    `yaml:"mirror" doc:"learn half of the steps as seen in a mirror"`
 }
 
@@ -102,6 +103,7 @@ func (c *Config) Validate() error {
 		{"ppo.value_weight", float64(c.PPO.ValueWeight), 0, 1e6},
 		{"ppo.entropy_weight", float64(c.PPO.EntropyWeight), 0, 1e3},
 		{"ppo.entropy_end", float64(c.PPO.EntropyEnd), 0, 1e3},
+		{"ppo.calm", float64(c.PPO.Calm), 0, 1e6},
 		{"ppo.max_grad_norm", float64(c.PPO.MaxGradNorm), 0, 1e9},
 		{"ppo.rate", c.PPO.Rate, 1e-12, 1},
 		{"ppo.min_rate", c.PPO.MinRate, 1e-12, c.PPO.Rate},

@@ -167,6 +167,9 @@ func (t *Trainer) improve(r *Report, s *storage) error {
 		loss.DistillWeight = float32(r.DistillWeight)
 		loss.Distill, loss.StdDetached = distillation[t.cfg.OPD.Loss], t.cfg.OPD.StdDetached
 	}
+	if t.cfg.PPO.Calm > 0 {
+		batch.Near, loss.CalmWeight = t.calm(b), t.cfg.PPO.Calm
+	}
 	random := rand.New(&t.order)
 	for index := range b.Minibatches(random, t.cfg.PPO.Epochs, t.cfg.PPO.Minibatches) {
 		batch.Index, batch.Mirror = index, t.draw(random, len(index))

@@ -29,6 +29,7 @@ type Report struct {
 	Value, GradNorm                      float64
 	Distill, LabelRMSE                   float64 // labelled steps: the loss, and the actor's distance from the label, also while it clones
 	VelocityRMSE                         float64 // an encoder's estimate, of each component, in the unit that the critic is shown it; also while it clones
+	Calm                                 float64 // squared distance of means a step apart while nothing is commanded, over all steps
 	FirstRatioError                      float64 // largest |ratio - 1| of the first of them
 
 	TeacherShare       float64 // of valid steps: the teacher drove
@@ -56,6 +57,7 @@ func (m *means) add(r *Report, s *nets.Stats) {
 	r.Value += s.Value
 	r.GradNorm += s.GradNorm
 	r.VelocityRMSE += math.Sqrt(s.Velocity)
+	r.Calm += s.Calm
 	m.all++
 	if s.Students > 0 {
 		if m.students == 0 {
@@ -79,7 +81,7 @@ func (m *means) divide(r *Report) {
 	for _, x := range []struct {
 		sum *float64
 		n   int
-	}{{&r.Value, m.all}, {&r.GradNorm, m.all}, {&r.VelocityRMSE, m.all}, {&r.Surrogate, m.students}, {&r.Entropy, m.students}, {&r.KL, m.students},
+	}{{&r.Value, m.all}, {&r.GradNorm, m.all}, {&r.VelocityRMSE, m.all}, {&r.Calm, m.all}, {&r.Surrogate, m.students}, {&r.Entropy, m.students}, {&r.KL, m.students},
 		{&r.ClipFraction, m.students}, {&r.Distill, m.labelled}, {&r.LabelRMSE, m.labelled}} {
 		*x.sum /= float64(max(1, x.n))
 	}

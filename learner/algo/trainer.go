@@ -84,6 +84,8 @@ type Trainer struct {
 	after   []float32 // deviation that an iteration ended with
 	means   means
 	mirror  []bool
+	command int     // where the critic's group shows it, if ppo.calm asks
+	near    []int32 // see calm
 	values  []float32
 	action  []float32 // of one transition
 	scratch []float32
@@ -111,6 +113,13 @@ func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 		return nil, errors.New("algo: the Env offers no group critic")
 	}
 	t.badAt = slices.Index(s.Metrics, "physics_bad")
+	if cfg.PPO.Calm > 0 {
+		var err error
+		if t.command, err = commandAt(&s.Groups[t.critic]); err != nil {
+			return nil, err
+		}
+		t.near = make([]int32, cfg.Steps*s.Rows)
+	}
 	shape := buffer.Shape{Steps: cfg.Steps, Rows: s.Rows, Policy: s.Groups[t.policy].Size(), Critic: s.Groups[t.critic].Size(), Act: s.ActDim()}
 	var err error
 	if t.storage, err = newStorage(shape, len(s.Metrics)); err != nil {

@@ -70,6 +70,12 @@ func mixedBatch(t testing.TB, n *Nets, samples int) *Batch {
 	for range b.Index {
 		b.Mirror = append(b.Mirror, random.IntN(2) == 0)
 	}
+	for range samples {
+		b.Near = append(b.Near, int32(random.IntN(2*samples)-samples))
+	}
+	for i, near := range b.Near {
+		b.Near[i] = max(near, -1)
+	}
 	for _, p := range n.params {
 		for i, d := range normals(random, len(p.value), 0.02) {
 			p.value[i] += d
@@ -299,6 +305,20 @@ func (a *tape) reference(n *Nets, b *Batch, l *Loss) (loss, kl *ts.Tensor) {
 	loss = a.add(surrogate, a.times(valueLoss, float64(l.ValueWeight)))
 	loss = a.sub(loss, a.times(entropy, float64(l.EntropyWeight)))
 	loss = a.add(loss, a.times(distill, float64(l.DistillWeight)))
+	var near, nearby []float32
+	for k, i := range b.Index {
+		at := max(b.Near[i], 0)
+		for j := range c.Act {
+			x := b.Mean[int(at)*c.Act+j]
+			if b.Mirror[k] {
+				x = c.MirrorAction.Sign[j] * b.Mean[int(at)*c.Act+int(c.MirrorAction.Index[j])]
+			}
+			near = append(near, x)
+		}
+		nearby = append(nearby, map[bool]float32{true: 1}[b.Near[i] >= 0])
+	}
+	moved := a.mul(a.rows(a.square(a.sub(mu, a.of(near, count, act)))), a.of(nearby, count))
+	loss = a.add(loss, a.times(a.sum(moved), float64(l.CalmWeight)/float64(act*count)))
 	if velocity != nil {
 		loss = a.add(loss, a.times(a.velocityError(b, c, velocity), float64(l.VelocityWeight)))
 	}
@@ -354,7 +374,7 @@ func TestGradientIsAutograds(t *testing.T) {
 		"kl":                    {smallNets(), Loss{Clip: 0.2, ValueWeight: 1, DistillWeight: 0.3, Distill: KL}},
 		"kl, std detached":      {smallNets(), Loss{Clip: 0.2, ValueWeight: 1, DistillWeight: 0.3, Distill: KL, StdDetached: true}},
 		"distillation and more": {smallNets(), Loss{Clip: 0.3, ValueClip: 0.2, ValueWeight: 2, EntropyWeight: 0.02, DistillWeight: 0.5, Distill: NLL}},
-		"history":               {historyNets(), Loss{Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003, VelocityWeight: 0.7}},
+		"history":               {historyNets(), Loss{Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003, VelocityWeight: 0.7, CalmWeight: 3}},
 		"history, no velocity":  {historyNets(), Loss{Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.003}},
 		"history, nll":          {historyNets(), Loss{Clip: 0.2, ValueWeight: 1, DistillWeight: 0.1, Distill: NLL, VelocityWeight: 2}},
 	} {

@@ -160,11 +160,11 @@ struct Scratch {
 
 // One worker's sums over its samples.
 struct Sums {
-  double surrogate = 0, value = 0, kl = 0, clipped = 0, max_ratio_error = 0, distill = 0, squares = 0, velocity = 0;
+  double surrogate = 0, value = 0, kl = 0, clipped = 0, max_ratio_error = 0, distill = 0, squares = 0, velocity = 0, calm = 0;
   std::vector<double> log_std;  // gradient
 
   void clear() {
-    surrogate = value = kl = clipped = max_ratio_error = distill = squares = velocity = 0;
+    surrogate = value = kl = clipped = max_ratio_error = distill = squares = velocity = calm = 0;
     std::fill(log_std.begin(), log_std.end(), 0.0);
   }
 };
@@ -338,6 +338,7 @@ struct Task {
   const uint16_t *policy_obs, *critic_obs, *action, *label;
   const float *mean, *old_std, *label_std, *old_log_prob, *advantage, *target, *old_value;
   const bool *labelled, *teacher;
+  const int32_t *near;
   double per_sample, per_student, per_label;  // 1 / count in the whole minibatch, 0 for none
 };
 
@@ -417,6 +418,19 @@ void actor_sample(const claw_core &c, const Task &t, Worker &worker, int64_t i, 
         }
       }
       if (!t.loss->std_detached) sums.log_std[j] += weight * by_log_std;
+    }
+  }
+  if (t.near && t.near[i] >= 0) {
+    const float *near = t.mean + int64_t(t.near[i]) * act;
+    if (mirrored) {
+      reflect(worker.row, near, c.action_mirror, act);
+      near = worker.row;
+    }
+    double weight = t.loss->calm_weight * t.per_sample;
+    for (int j = 0; j < act; j++) {
+      double off = double(mu[j]) - near[j];
+      sums.calm += off * off / act;
+      d[j] += float(weight * 2 * off / act);
     }
   }
 }
@@ -553,7 +567,7 @@ void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int3
                    const uint16_t *policy_obs, const uint16_t *critic_obs, const uint16_t *action, const uint16_t *label,
                    const float *mean, const float *old_std, const float *label_std,
                    const float *old_log_prob, const float *advantage, const float *target, const float *old_value,
-                   const bool *labelled, const bool *teacher, claw_stats *stats) {
+                   const bool *labelled, const bool *teacher, const int32_t *near, claw_stats *stats) {
   claw_stats s = {};
   s.samples = n;
   for (int64_t i = 0; i < n; i++) {
@@ -569,7 +583,8 @@ void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int3
   }
   if (s.students == 0) s.entropy = 0;
   Task task = {loss,   index,     mirror,    policy_obs,   critic_obs, action, label,     mean,    old_std,
-               label_std, old_log_prob, advantage, target, old_value, labelled, teacher, inverse(n), inverse(s.students), inverse(s.labelled)};
+               label_std, old_log_prob, advantage, target, old_value, labelled, teacher, near,
+               inverse(n), inverse(s.students), inverse(s.labelled)};
   core->chunks(n, [&](Worker &worker, int64_t first, int count) { chunk_gradient(*core, task, worker, first, count); });
   for (const Worker &worker : core->workers) {
     s.surrogate += worker.sums.surrogate * task.per_student;
@@ -577,12 +592,14 @@ void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int3
     s.clip_fraction += worker.sums.clipped * task.per_student;
     s.value += worker.sums.value * task.per_sample;
     s.velocity += worker.sums.velocity * task.per_sample;
+    s.calm += worker.sums.calm * task.per_sample;
     s.distill += worker.sums.distill * task.per_label;
     s.label_rmse += worker.sums.squares * task.per_label / core->act;
     s.max_ratio_error = std::max(s.max_ratio_error, worker.sums.max_ratio_error);
   }
   s.label_rmse = std::sqrt(s.label_rmse);
-  s.loss = s.surrogate + loss->value_weight * s.value - loss->entropy_weight * s.entropy + loss->distill_weight * s.distill;
+  s.loss = s.surrogate + loss->value_weight * s.value - loss->entropy_weight * s.entropy + loss->distill_weight * s.distill +
+           loss->calm_weight * s.calm;
   if (core->network[CLAW_ACTOR].encoder.frames > 0) s.loss += loss->velocity_weight * s.velocity;
   core->gather(&s);
   *stats = s;

@@ -45,7 +45,7 @@ typedef struct {
 } claw_config;
 
 typedef struct {
-  float clip, value_clip, value_weight, entropy_weight, distill_weight, velocity_weight;
+  float clip, value_clip, value_weight, entropy_weight, distill_weight, velocity_weight, calm_weight;
   int distill;
   bool std_detached;
 } claw_loss;
@@ -53,7 +53,7 @@ typedef struct {
 typedef struct {
   int64_t samples, students, labelled;
   // Means over the samples they speak of.
-  double surrogate, value, entropy, kl, clip_fraction, max_ratio_error, distill, label_rmse, velocity, loss;
+  double surrogate, value, entropy, kl, clip_fraction, max_ratio_error, distill, label_rmse, velocity, calm, loss;
   double actor_norm, critic_norm;  // of the gradient, before clipping; the actor's with log std
   bool finite;                     // loss, ratios and both squared norms, as floats
 } claw_stats;
@@ -78,7 +78,7 @@ void claw_gradient(claw_core *core, const claw_loss *loss, int64_t n, const int3
                    const uint16_t *policy_obs, const uint16_t *critic_obs, const uint16_t *action, const uint16_t *label,
                    const float *mean, const float *old_std, const float *label_std,
                    const float *old_log_prob, const float *advantage, const float *target, const float *old_value,
-                   const bool *labelled, const bool *teacher, claw_stats *stats);
+                   const bool *labelled, const bool *teacher, const int32_t *near, claw_stats *stats);
 // The same for the mean squared error of the actor's mean to target (fp16, whole): stats' distill is it. With an encoder velocity_weight
 // times the error of its estimates is added, and critic_obs is needed.
 void claw_regress(claw_core *core, int64_t n, const int32_t *index, const bool *mirror, const uint16_t *policy_obs,

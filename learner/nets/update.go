@@ -36,6 +36,7 @@ type Batch struct {
 
 	Index    []int32   // samples of this minibatch
 	Mirror   []bool    // mirror the drawn sample, as long as Index; nil: none
+	Near     []int32   // the sample whose Mean the mean is to be near, -1: none, (samples); nil: none
 	LabelStd []float32 // teacher's std for Loss.Distill KL, (Act); nil: the student's own, held fixed
 }
 
@@ -50,10 +51,10 @@ const (
 
 // Loss weighs what a minibatch is judged by:
 //
-//	surrogate + ValueWeight value - EntropyWeight entropy + DistillWeight distill + VelocityWeight velocity
+//	surrogate + ValueWeight value - EntropyWeight entropy + DistillWeight distill + VelocityWeight velocity + CalmWeight calm
 //
-// Surrogate, entropy and KL speak of the student's own steps, value and velocity
-// of all, distill of the labelled; each is a mean over its samples of the
+// Surrogate, entropy and KL speak of the student's own steps, value, velocity and
+// calm of all, distill of the labelled; each is a mean over its samples of the
 // minibatch.
 type Loss struct {
 	Clip          float32 // of the ratio: 1 - Clip .. 1 + Clip
@@ -66,6 +67,10 @@ type Loss struct {
 	// VelocityWeight is of the mean squared error, over samples and the three numbers, of an
 	// Encoder's velocity; the teacher's steps count too.
 	VelocityWeight float32
+	// CalmWeight is of the squared distance, mean over dimensions, of the mean from that of the sample
+	// that Batch.Near names: the temporal smoothness of Mysore et al. (2021, CAPS). It moves the mean
+	// and, other than a reward for it, does not see the noise of actions.
+	CalmWeight float32
 
 	MaxGradNorm float32 // of actor, log std and critic together; 0: no clipping
 	ClipApart   bool    // MaxGradNorm holds for actor with log std, and for the critic, each
@@ -81,6 +86,7 @@ type Stats struct {
 	MaxRatioError                            float64 // largest |ratio - 1|
 	LabelRMSE                                float64 // of mean to label, over labelled samples and dimensions
 	Velocity                                 float64 // mean squared error of an Encoder's velocity
+	Calm                                     float64 // squared distance of the mean from what Batch.Near names, over all samples
 	ActorNorm                                float64 // of the gradient before clipping, with log std
 	CriticNorm                               float64
 	GradNorm                                 float64 // of both
@@ -105,10 +111,10 @@ func (n *Nets) Gradient(b *Batch, l *Loss) (Stats, error) {
 	}
 	n.loss = C.claw_loss{clip: C.float(l.Clip), value_clip: C.float(l.ValueClip), value_weight: C.float(l.ValueWeight),
 		entropy_weight: C.float(l.EntropyWeight), distill_weight: C.float(l.DistillWeight), distill: C.int(l.Distill),
-		std_detached: C.bool(l.StdDetached), velocity_weight: C.float(l.VelocityWeight)}
+		std_detached: C.bool(l.StdDetached), velocity_weight: C.float(l.VelocityWeight), calm_weight: C.float(l.CalmWeight)}
 	C.claw_gradient(n.core, &n.loss, C.int64_t(len(b.Index)), indices(b.Index), bools(b.Mirror), halves(b.PolicyObs), halves(b.CriticObs),
 		halves(b.Action), halves(b.Label), floats(b.Mean), floats(b.OldStd), floats(b.LabelStd), floats(b.OldLogProb),
-		floats(b.Advantage), floats(b.Target), floats(b.OldValue), bools(b.Labelled), bools(b.Teacher), &n.stats)
+		floats(b.Advantage), floats(b.Target), floats(b.OldValue), bools(b.Labelled), bools(b.Teacher), indices(b.Near), &n.stats)
 	return n.keep("minibatch")
 }
 
@@ -118,7 +124,7 @@ func (n *Nets) keep(what string) (Stats, error) {
 	stats := Stats{Samples: int(s.samples), Students: int(s.students), Labelled: int(s.labelled), Loss: float64(s.loss),
 		Surrogate: float64(s.surrogate), Value: float64(s.value), Entropy: float64(s.entropy), Distill: float64(s.distill),
 		KL: float64(s.kl), ClipFraction: float64(s.clip_fraction), MaxRatioError: float64(s.max_ratio_error),
-		LabelRMSE: float64(s.label_rmse), Velocity: float64(s.velocity), ActorNorm: float64(s.actor_norm), CriticNorm: float64(s.critic_norm),
+		LabelRMSE: float64(s.label_rmse), Velocity: float64(s.velocity), Calm: float64(s.calm), ActorNorm: float64(s.actor_norm), CriticNorm: float64(s.critic_norm),
 		GradNorm: math.Hypot(float64(s.actor_norm), float64(s.critic_norm))}
 	if !s.finite {
 		return stats, fmt.Errorf("nets: %s: loss %g (surrogate %g, value %g, distill %g), gradient %g: %w", what,
@@ -235,6 +241,7 @@ func (n *Nets) checkBatch(b *Batch, l *Loss) error {
 		{"Labelled", len(b.Labelled), wanted(samples, b.Label != nil || b.Labelled != nil)},
 		{"Teacher", len(b.Teacher), wanted(samples, b.Teacher != nil)},
 		{"Mirror", len(b.Mirror), wanted(len(b.Index), b.Mirror != nil)},
+		{"Near", len(b.Near), wanted(samples, b.Near != nil)},
 		{"LabelStd", len(b.LabelStd), wanted(c.Act, b.LabelStd != nil)},
 	} {
 		if array.got != array.want {
@@ -243,6 +250,11 @@ func (n *Nets) checkBatch(b *Batch, l *Loss) error {
 	}
 	if b.Mirror != nil && !c.mirrors() {
 		return errors.New("nets: minibatch: Mirror given, but the networks were made without mirror maps")
+	}
+	for i, near := range b.Near {
+		if near < -1 || int(near) >= samples {
+			return fmt.Errorf("nets: minibatch: Near of sample %d is %d, want -1..%d", i, near, samples-1)
+		}
 	}
 	if l.Distill < NLL || l.Distill > KL {
 		return fmt.Errorf("nets: minibatch: Distill is %d, want NLL, MSE or KL", l.Distill)

@@ -341,6 +341,9 @@ func TestBadBatchesAreNamed(t *testing.T) {
 		"Labelled has 0 numbers, want 100":    func(b *Batch, _ *Loss) { b.Label = b.Action },
 		"Teacher has 1 numbers, want 100":     func(b *Batch, _ *Loss) { b.Teacher = make([]bool, 1) },
 		"Mirror has 5 numbers, want 100":      func(b *Batch, _ *Loss) { b.Mirror = make([]bool, 5) },
+		"Near has 1 numbers, want 100":        func(b *Batch, _ *Loss) { b.Near = make([]int32, 1) },
+		"Near of sample 7 is 100":             func(b *Batch, _ *Loss) { b.Near = make([]int32, 100); b.Near[7] = 100 },
+		"Near of sample 0 is -2":              func(b *Batch, _ *Loss) { b.Near = make([]int32, 100); b.Near[0] = -2 },
 		"LabelStd has 1 numbers, want 4":      func(b *Batch, _ *Loss) { b.LabelStd = make([]float32, 1) },
 		"Distill is 7, want NLL, MSE or KL":   func(_ *Batch, l *Loss) { l.Distill = 7 },
 	} {

@@ -128,6 +128,9 @@ func values(cfg *Config, metrics []string, r *algo.Report, seconds float64) []ru
 	if cfg.Algo.Net.History() > 1 {
 		v = append(v, run.Value{Tag: "Loss/velocity_rmse", Value: r.VelocityRMSE})
 	}
+	if cfg.Algo.PPO.Calm > 0 {
+		v = append(v, run.Value{Tag: "Loss/calm", Value: r.Calm})
+	}
 	for i, name := range metrics {
 		tag := "Metrics/base_velocity/" + name
 		if term, ok := strings.CutPrefix(name, rewardPrefix); ok {
