@@ -11,9 +11,9 @@
 //
 // A Trainer is the policy and the sink of one rollout.Run, which lasts as long as the
 // training: between two Steps of the Env, in Record, it learns. So there is one loop for
-// training, playing and robots, and nothing runs at the same time as anything else: with
-// equal numbers of threads a run is repeatable bit for bit, also across State and Restore.
-// After the first iteration it allocates nothing in a step.
+// training, playing and robots, and nothing runs at the same time as anything else (but for
+// Config.Async, below): with equal numbers of threads a run is repeatable bit for bit, also
+// across State and Restore. After the first iteration it allocates nothing in a step.
 //
 // learner/cmd/clawlearn opens the Env, the teacher and a run folder and decides when to stop.
 // What needs libtorch sits behind build tag torch.
@@ -23,6 +23,24 @@
 // The first iterations may clone a scripted trot (Gait): the actor learns by squared error
 // what the script would do where the actor itself goes. That gives it legs in seconds;
 // balance it learns from reward.
+//
+// # A history, and the velocity
+//
+// A Go1 senses no velocity, but some frames of what it senses tell it. With Config.Net.Encoder
+// the actor reads net.frames of them (task.WalkHistorySpec: the group policy by frames, the
+// newest last, so that the contract says it and an agent fills it) through convolutions over
+// time:
+//
+//	frames ─▶ conv, ELU ─▶ conv, ELU ─┬▶ latent ───┐
+//	                                  └▶ velocity ─┼▶ the actor's layers ─▶ mean
+//	newest frame ──────────────────────────────────┘
+//
+// In each minibatch net.velocity_weight times the mean over all its steps, whoever drove, of
+// the mean over vx, vy and vz of (estimate - true)² is added to the loss; the true one is the
+// critic's base_lin_vel, mirrored with a mirrored sample. No gradient of the other losses goes
+// through the estimate, which stays one (concurrent estimation, Ji et al. 2022,
+// arXiv:2202.05481); through the latent it does. Cloning trains the estimate too.
+// Report.VelocityRMSE tells how good it is.
 //
 // # On-policy distillation
 //
@@ -85,6 +103,33 @@
 // eval_v1 that fall, %: newest weights at 0.84, 1.09, 1.34 M steps 0.8 2.3 0.0, 49 0.8 13, 2.3 0.0 0.8;
 // average at 0.85, 1.11, 1.37 M steps 1.6 0.8 0.8, 24 2.3 3.1, 0.8 0.0 0.8. The errors lag a little at
 // first and are smaller from 1.1 M steps on.
+//
+// # Ahead
+//
+// With Config.Async collecting goes on while the iteration before is learnt from, by a copy of the
+// networks from before that:
+//
+//	Run's goroutine  collect 0 by p0 │ collect 1 by p0 │ collect 2 by p1 │ collect 3 by p2 │
+//	learner's                        │ 0: p0 ─▶ p1     │ 1: p1 ─▶ p2     │ 2: p2 ─▶ p3     │
+//
+// Where a bar stands both wait for each other, Each is called, and the two storages change hands:
+// so what is learnt is exactly one update behind (iteration 0 not), however long either takes, and
+// is as repeatable as without. A State holds the iteration that was collected and not yet learnt
+// from. Cloning does not run ahead.
+//
+// What a policy mu collected is learnt from by decoupled PPO (Hilton et al. 2021,
+// arXiv:2110.00641): ratio, clip and divergence are taken against pi_start, the policy at the
+// update's start, and the surrogate of each step is weighed by the constant
+// rho = min(1, pi_start/mu), which is also the rho of the returns (package buffer). Report.Rho is
+// its mean.
+//
+// # What computes the actions
+//
+// The networks' own C++ forward pass does, in the rollout as in the update. Measured for 256 rows
+// (BenchmarkRolloutStep; 47-128-128-12, one thread, processor time on a busy machine): C++ 171 us,
+// ONNX Runtime 371 us, TorchScript through gotch 878 us with 431 kB of garbage. The C++ alone
+// also spreads over threads, and needs neither a session nor tensors of new weights for each
+// iteration. That all three act alike to the update is TestFirstRatioOfBackends.
 //
 // # Bad numbers
 //

@@ -21,6 +21,14 @@ func peerNets() Config {
 	return c
 }
 
+// studentNets are the recipe's with an actor of 15 frames, as learner/algo makes it by default.
+func studentNets() Config {
+	c := recipeNets()
+	c.Policy *= 15
+	c.Encoder = &Encoder{Frames: 15, Convs: []Conv{{Channels: 32, Kernel: 5, Stride: 2}, {Channels: 32, Kernel: 3, Stride: 2}}, Latent: 16, Velocity: 47}
+	return c
+}
+
 // BenchmarkUpdate is one iteration's update: all minibatches of all epochs.
 func BenchmarkUpdate(b *testing.B) {
 	for _, size := range []struct {
@@ -29,6 +37,7 @@ func BenchmarkUpdate(b *testing.B) {
 		samples, epochs, pieces int
 	}{
 		{"recipe-6144x4x4", recipeNets(), 6144, 4, 4},
+		{"student-6144x4x4", studentNets(), 6144, 4, 4},
 		{"peer-98304x5x4", peerNets(), 98304, 5, 4},
 	} {
 		b.Run(size.name, func(b *testing.B) {
@@ -65,7 +74,7 @@ func cpuSeconds(b *testing.B) float64 {
 }
 
 func BenchmarkForward256(b *testing.B) {
-	for name, config := range map[string]Config{"recipe": recipeNets(), "peer": peerNets()} {
+	for name, config := range map[string]Config{"recipe": recipeNets(), "student": studentNets(), "peer": peerNets()} {
 		b.Run(name, func(b *testing.B) {
 			n := newNets(b, config)
 			obs, mean := make([]uint16, 256*config.Policy), make([]float32, 256*config.Act)
