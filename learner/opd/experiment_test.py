@@ -15,7 +15,7 @@ import unittest
 import experiment
 
 # It writes two evaluations, appends its command line to calls.jsonl, and does what behave says.
-FAKE = """#!%s
+FAKE = """#!%s -SE
 import json, os, sys, time
 args = sys.argv[1:]
 here = os.path.dirname(os.path.abspath(__file__))
