@@ -45,7 +45,7 @@ func TestCommandIsFound(t *testing.T) {
 		long.Terms[i].History = 2
 	}
 	cfg := cartConfig()
-	cfg.PPO.Calm = 1
+	cfg.PPO.Calm, cfg.PPO.CalmEnd = 1, 1
 	_, none := New(cfg, newCarts(cartRows, cartEpisode, 1), Options{})
 	_, twice := commandAt(&long)
 	for says, err := range map[string]error{

@@ -56,6 +56,7 @@ type PPO struct {
 	KLTarget      float64 `yaml:"kl_target" doc:"divergence from the rollout's policy that the learning rate is steered to; 0: the rate stays"`
 	KLEnd         float64 `yaml:"kl_end" doc:"the same at the end of a run of known length, reached geometrically"`
 	Calm          float32 `yaml:"calm" doc:"weight of how far the actor's mean moves in a step while nothing is commanded (CAPS): noise of sensors is not to make a standing robot tremble; 0: none"`
+	CalmEnd       float32 `yaml:"calm_end" doc:"the same at the end of a run of known length, reached geometrically"`
 	Mirror        bool    `yaml:"mirror" doc:"learn half of the steps as seen in a mirror"`
 }
 
@@ -104,6 +105,7 @@ func (c *Config) Validate() error {
 		{"ppo.entropy_weight", float64(c.PPO.EntropyWeight), 0, 1e3},
 		{"ppo.entropy_end", float64(c.PPO.EntropyEnd), 0, 1e3},
 		{"ppo.calm", float64(c.PPO.Calm), 0, 1e6},
+		{"ppo.calm_end", float64(c.PPO.CalmEnd), 0, 1e6},
 		{"ppo.max_grad_norm", float64(c.PPO.MaxGradNorm), 0, 1e9},
 		{"ppo.rate", c.PPO.Rate, 1e-12, 1},
 		{"ppo.min_rate", c.PPO.MinRate, 1e-12, c.PPO.Rate},
@@ -126,6 +128,9 @@ func (c *Config) Validate() error {
 	}
 	if (c.PPO.KLTarget == 0) != (c.PPO.KLEnd == 0) {
 		return fmt.Errorf("ppo.kl_target is %v and ppo.kl_end %v: want both 0 or neither", c.PPO.KLTarget, c.PPO.KLEnd)
+	}
+	if (c.PPO.Calm == 0) != (c.PPO.CalmEnd == 0) {
+		return fmt.Errorf("ppo.calm is %v and ppo.calm_end %v: want both 0 or neither", c.PPO.Calm, c.PPO.CalmEnd)
 	}
 	if err := errors.Join(checkWidths("net.actor", c.Net.Actor), checkWidths("net.critic", c.Net.Critic)); err != nil {
 		return err

@@ -168,7 +168,7 @@ func (t *Trainer) improve(r *Report, s *storage) error {
 		loss.Distill, loss.StdDetached = distillation[t.cfg.OPD.Loss], t.cfg.OPD.StdDetached
 	}
 	if t.cfg.PPO.Calm > 0 {
-		batch.Near, loss.CalmWeight = t.calm(b), t.cfg.PPO.Calm
+		batch.Near, loss.CalmWeight = t.calm(b), t.cfg.PPO.calm(share)
 	}
 	random := rand.New(&t.order)
 	for index := range b.Minibatches(random, t.cfg.PPO.Epochs, t.cfg.PPO.Minibatches) {

@@ -51,6 +51,9 @@ func TestValidateNamesTheKey(t *testing.T) {
 		"net.critic has a layer of 0":                      func(c *Config) { c.Net.Critic = []int{4, 0} },
 		"ppo.gamma is 2, want 0..1":                        func(c *Config) { c.PPO.Gamma = 2 },
 		"ppo.kl_target is 0 and ppo.kl_end":                func(c *Config) { c.PPO.KLTarget = 0 },
+		"ppo.calm is 3 and ppo.calm_end 0: want both":      func(c *Config) { c.PPO.Calm = 3 },
+		"ppo.calm_end is NaN":                              func(c *Config) { c.PPO.CalmEnd = float32(math.NaN()) },
+		"average is 1":                                     func(c *Config) { c.Average = 1 },
 	} {
 		c := Default()
 		spoil(&c)

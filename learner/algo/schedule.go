@@ -6,10 +6,20 @@ import "math"
 
 // klTarget is the divergence to steer to when share of a run of known length is over.
 func (p *PPO) klTarget(share float64) float64 {
-	if p.KLTarget == p.KLEnd {
-		return p.KLTarget
+	return geometric(p.KLTarget, p.KLEnd, share)
+}
+
+// calm is the weight of standing still then.
+func (p *PPO) calm(share float64) float32 {
+	return float32(geometric(float64(p.Calm), float64(p.CalmEnd), share))
+}
+
+// geometric goes from one number to another by equal factors; both are above 0 or equal.
+func geometric(from, to, share float64) float64 {
+	if from == to {
+		return from
 	}
-	return p.KLTarget * math.Pow(p.KLEnd/p.KLTarget, share)
+	return from * math.Pow(to/from, share)
 }
 
 // entropy is the weight of the entropy then.

@@ -69,7 +69,7 @@ var presets = []struct {
 		c := walk()
 		c.World = "ship"
 		c.Algo.PPO.KLEnd, c.Algo.PPO.EntropyEnd = 0.006, 0
-		c.Algo.PPO.Calm, c.Algo.Average = 100, 0.95
+		c.Algo.PPO.Calm, c.Algo.PPO.CalmEnd, c.Algo.Average = 2, 200, 0.95
 		return c
 	}},
 	{"origin", "PPO with distillation from the student of before: the numbers of the text this project grew from", func() Config {
