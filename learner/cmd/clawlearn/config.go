@@ -27,7 +27,7 @@ type Config struct {
 	Threads  int         `yaml:"threads" doc:"threads of physics and networks; 0: one a core"`
 	Algo     algo.Config `yaml:"algo" doc:"how to learn"`
 	Eval     EvalConfig  `yaml:"eval" doc:"evaluations in eval_v1 while training waits"`
-	Keep     KeepConfig  `yaml:"keep" doc:"checkpoints"`
+	Keep     KeepConfig  `yaml:"keep" doc:"checkpoints and videos"`
 }
 
 // RunConfig says what begins a run and what ends it: whatever comes first.
@@ -48,9 +48,10 @@ type EvalConfig struct {
 	Seconds      float64 `yaml:"seconds" unit:"s" doc:"simulated time; 20 in eval_v1"`
 }
 
-// KeepConfig says when checkpoints are written.
+// KeepConfig says when checkpoints are written, and whether videos are.
 type KeepConfig struct {
-	EveryIterations int `yaml:"every_iterations" doc:"iterations between two checkpoints"`
+	EveryIterations int    `yaml:"every_iterations" doc:"iterations between two checkpoints"`
+	Clip            string `yaml:"clip" doc:"10 s videos of best policies, by clawsim beside this program: none, last (at the end of the run) or each (beside training)"`
 }
 
 // presets by name, each with what it is for.
@@ -86,7 +87,7 @@ func walk() Config {
 	ev, _ := task.EvalV1()
 	return Config{Run: RunConfig{Seed: 1}, Env: envMuJoCo, World: "walk", Physics: "lean", Rows: 256, Algo: algo.Default(),
 		Eval: EvalConfig{EverySeconds: 10, EverySteps: 250_000, Rows: ev.Rows, Seconds: ev.Seconds},
-		Keep: KeepConfig{EveryIterations: 20}}
+		Keep: KeepConfig{EveryIterations: 20, Clip: "last"}}
 }
 
 // presetNames lists the presets: "walk, plain, ship".
@@ -197,6 +198,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("threads is %d, want 0..256", c.Threads)
 	case c.Keep.EveryIterations < 1:
 		return fmt.Errorf("keep.every_iterations is %d, want at least 1", c.Keep.EveryIterations)
+	case !slices.Contains([]string{"", "none", "last", "each"}, c.Keep.Clip): // "": of a run from before there were clips
+		return fmt.Errorf("keep.clip is %q, want none, last or each", c.Keep.Clip)
 	}
 	if err := c.Eval.validate(); err != nil {
 		return err

@@ -213,11 +213,12 @@ type trainResult struct {
 	Walked     bool         `json:"walked"`      // met the criterion of --until-walking
 	WalkedAt   int64        `json:"walked_at_samples"`
 	WalkedS    float64      `json:"walked_at_seconds"`
-	Skipped    int          `json:"skipped"`    // minibatches that were not finite
-	Restored   int          `json:"restored"`   // times that they took a checkpoint back
-	Best       *task.Result `json:"best"`       // by eval_v1
-	WorldHash  string       `json:"world_hash"` // of eval_v1
-	Parameters string       `json:"parameters"` // sha256 of the networks' at the end
+	Skipped    int          `json:"skipped"`        // minibatches that were not finite
+	Restored   int          `json:"restored"`       // times that they took a checkpoint back
+	Best       *task.Result `json:"best"`           // by eval_v1
+	WorldHash  string       `json:"world_hash"`     // of eval_v1
+	Parameters string       `json:"parameters"`     // sha256 of the networks' at the end
+	Clip       string       `json:"clip,omitempty"` // the newest video, if one was rendered
 }
 
 func (r *trainResult) print(w io.Writer) error {
@@ -231,6 +232,9 @@ func (r *trainResult) print(w io.Writer) error {
 	fmt.Fprintf(&b, "; beside that evaluating %.1f s, files %.1f s\n", r.EvalS, r.FilesS)
 	if r.Best != nil {
 		fmt.Fprintf(&b, "best in eval_v1 (%s): error %.3f m/s %.3f rad/s, falls %.1f %%: %s\n", r.WorldHash, r.Best.VelErr, r.Best.YawErr, 100*r.Best.FallRate, r.Policy)
+	}
+	if r.Clip != "" {
+		fmt.Fprintf(&b, "how it walks: %s\n", r.Clip)
 	}
 	if r.Walked {
 		fmt.Fprintf(&b, "walked first after %.2f M steps, %.1f s\n", float64(r.WalkedAt)/1e6, r.WalkedS)

@@ -44,6 +44,7 @@ type trial struct {
 	ev      *task.Evaluation
 	screen  *screen
 	result  trainResult
+	clips   *clips // nil: none are rendered
 
 	asked context.Context // ends when the run should
 	now   context.Context // ends when it must, at once
@@ -91,10 +92,17 @@ func train(ctx context.Context, w io.Writer, cfg Config, open func(*Config) (*ru
 	if err := t.restore(); err != nil {
 		return nil, err
 	}
+	if clip := t.cfg.Keep.Clip; clip == "last" || clip == "each" {
+		if t.clips, err = newClips(t.folder.Dir); err != nil {
+			return nil, err
+		}
+		defer t.clips.close()
+	}
 	if err := t.run(); err != nil {
 		return nil, err
 	}
 	t.result.Parameters = t.trainer.Nets().Hash()
+	t.result.Clip = t.clips.finish(t.asked, t.screen, t.result.Policy)
 	return &t.result, nil
 }
 
@@ -346,6 +354,7 @@ func (t *trial) keep(s *task.Result, pairs []contract.Pair, best bool) error {
 	if best {
 		copied := *s
 		t.result.Best = &copied
+		t.clips.best(t.screen, t.result.Policy, t.result.Iterations, t.cfg.Keep.Clip == "each")
 	}
 	c, err := t.checkpoint(t.result.Iterations)
 	if err != nil {
