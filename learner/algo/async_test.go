@@ -145,14 +145,12 @@ func TestAsyncEnds(t *testing.T) {
 	env := newCarts(cartRows, cartEpisode, 1)
 	tr := newTrainer(t, asyncConfig(), env, Options{})
 	routines := runtime.NumGoroutine()
-	ctx, end := context.WithCancel(context.Background())
 	broken := errors.New("the rows broke")
 	for i, test := range []struct {
 		at   int // step
 		want error
-		do   func()
-	}{{3 * 8, nil, end}, {4*8 + 5, nil, end}, {2*8 + 3, broken, func() { env.broken = broken }}} {
-		ctx, end = context.WithCancel(context.Background())
+	}{{3 * 8, nil}, {4*8 + 5, nil}, {2*8 + 3, broken}} {
+		ctx, end := context.WithCancel(context.Background())
 		iteration, from := tr.iteration, env.steps
 		told := int64(0)
 		tr.opts.Each = func(*Report) error { told++; return nil }
@@ -161,7 +159,7 @@ func TestAsyncEnds(t *testing.T) {
 				if test.want == nil {
 					end()
 				} else {
-					test.do()
+					env.broken = broken
 				}
 			}
 		}
