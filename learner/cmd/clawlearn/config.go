@@ -70,7 +70,8 @@ var presets = []struct {
 		c := walk()
 		c.World = "ship"
 		c.Algo.PPO.KLEnd, c.Algo.PPO.EntropyEnd = 0.006, 0
-		c.Algo.PPO.Calm, c.Algo.PPO.CalmEnd, c.Algo.Average = 2, 200, 0.95
+		c.Algo.PPO.Calm, c.Algo.PPO.CalmEnd, c.Algo.Average = 10, 10, 0.95
+		c.Eval.Rows, c.Eval.EverySeconds = 512, 30
 		return c
 	}},
 	{"origin", "PPO with distillation from the student of before: the numbers of the text this project grew from", func() Config {

