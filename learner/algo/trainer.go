@@ -149,7 +149,7 @@ func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 	if t.nets, err = nets.New(t.shape); err != nil {
 		return nil, err
 	}
-	t.acting = same{t.nets}
+	t.acting, t.published = same{t.nets}, t.nets
 	if cfg.Async {
 		var n *nets.Nets
 		if n, err = nets.New(t.shape); err != nil {
@@ -158,7 +158,6 @@ func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 		}
 		t.acting = copied{n}
 	}
-	t.published = t.nets
 	if cfg.Average > 0 {
 		if t.published, err = nets.New(t.shape); err != nil {
 			t.published = t.nets

@@ -137,7 +137,7 @@ func (n *Nets) keep(what string) (Stats, error) {
 
 // Apply clips the gradient that the last Gradient left and takes one Adam
 // step, then puts the spread into its range. The actor moves only if the
-// minibatch held a student's step or a label with weight.
+// minibatch held a student's step, or a label, a velocity or a Near with weight.
 func (n *Nets) Apply(l *Loss) error {
 	if !n.ready {
 		return errors.New("nets: Apply: no gradient waits for it")
@@ -149,7 +149,8 @@ func (n *Nets) Apply(l *Loss) error {
 		actorScale, criticScale = scale(l.MaxGradNorm, s.ActorNorm), scale(l.MaxGradNorm, s.CriticNorm)
 	}
 	distilled := s.Labelled > 0 && l.DistillWeight != 0
-	n.step([3]bool{s.Students > 0 || distilled, s.Students > 0 || distilled && !l.StdDetached, true}, actorScale, criticScale)
+	besides := l.VelocityWeight != 0 && n.config.Encoder != nil || l.CalmWeight != 0 && s.Calm > 0
+	n.step([3]bool{s.Students > 0 || distilled || besides, s.Students > 0 || distilled && !l.StdDetached, true}, actorScale, criticScale)
 	return nil
 }
 

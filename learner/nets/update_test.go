@@ -169,6 +169,37 @@ func TestTeachersStepsMoveTheCriticOnly(t *testing.T) {
 	}
 }
 
+// An estimate of the velocity and standing still are learnt from the teacher's steps too, and move no spread.
+func TestTeachersStepsTeachBesides(t *testing.T) {
+	for name, c := range map[string]struct {
+		nets Config
+		loss Loss
+	}{
+		"velocity": {historyNets(), Loss{Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.01, VelocityWeight: 1}},
+		"calm":     {smallNets(), Loss{Clip: 0.2, ValueWeight: 1, EntropyWeight: 0.01, CalmWeight: 1}},
+	} {
+		n := newNets(t, c.nets)
+		b := randomBatch(t, n, 200, 1)
+		b.Teacher, b.Near = make([]bool, 200), make([]int32, 200)
+		for i := range b.Teacher {
+			b.Teacher[i], b.Near[i] = true, int32(199-i)
+		}
+		std, loss := n.LogStd(), make([]float64, 2)
+		for i := range loss {
+			s, err := n.Minibatch(b, &c.loss)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if loss[i] = s.Velocity; name == "calm" {
+				loss[i] = s.Calm
+			}
+		}
+		if !(loss[1] < loss[0]) || !equal(std, n.LogStd()) {
+			t.Errorf("%s: its loss went from %v to %v; the spread moved: %v", name, loss[0], loss[1], !equal(std, n.LogStd()))
+		}
+	}
+}
+
 func equal(a, b []float32) bool {
 	for i := range a {
 		if a[i] != b[i] {
