@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -142,6 +144,118 @@ func TestClipsThatFail(t *testing.T) {
 	}
 }
 
+// Where clawsim says that something is not on this machine, it is not started for each new best again.
+func TestClipsUnavailable(t *testing.T) {
+	dir := t.TempDir()
+	policy := filepath.Join(dir, "policy.onnx")
+	write(t, policy, "policy")
+	for code, want := range map[int]int{3: 1, 1: 2} {
+		calls := filepath.Join(dir, "calls")
+		write(t, calls, "")
+		var said bytes.Buffer
+		s := newScreen(&said, &Config{})
+		c := clipsBy(fakeClawsim(t, dir, fmt.Sprintf("exit %d", code)), dir)
+		c.best(s, policy, 1, true)
+		for end := time.Now().Add(time.Minute); c.left.Load() > 0 && time.Now().Before(end); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		c.best(s, policy, 2, true)
+		if newest := c.finish(t.Context(), s, policy); newest != "" || strings.Count(text(calls), "\n") != want || strings.Count(said.String(), "no clip: ") != 1 {
+			t.Errorf("exit code %d: clip %q, %d calls, want %d, said %q", code, newest, strings.Count(text(calls), "\n"), want, said.String())
+		}
+		c.close()
+	}
+}
+
+// writer is a function that takes what is written.
+type writer func(p []byte)
+
+func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+// A person is told what the end of a run waits for, also when its rendering has begun, and only where there is something.
+func TestClipIsAwaited(t *testing.T) {
+	for name, test := range map[string]struct{ each, begun, over bool }{"last": {}, "under way": {each: true, begun: true}, "over": {each: true, over: true}} {
+		dir := t.TempDir()
+		policy, ready, proceed := filepath.Join(dir, "policy.onnx"), filepath.Join(dir, "ready"), filepath.Join(dir, "go")
+		write(t, policy, "policy")
+		said, want := "", "rendering the clip; Ctrl-C skips it\n"
+		s := newScreen(writer(func(p []byte) { said += string(p); write(t, proceed, "go") }), &Config{})
+		s.file = os.Stderr // a person watches
+		c := clipsBy(fakeClawsim(t, dir, "echo ready > ready; while [ ! -e go ]; do sleep 0.01; done"), dir)
+		if test.over {
+			want = ""
+			write(t, proceed, "go")
+		}
+		c.best(s, policy, 1, test.each)
+		if test.begun {
+			appears(t, ready)
+		}
+		for end := time.Now().Add(time.Minute); test.over && c.left.Load() > 0 && time.Now().Before(end); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if newest := c.finish(ctx, s, policy); text(newest) != "policy" || said != want {
+			t.Errorf("%s: clip %q, said %q, want %q", name, newest, said, want)
+		}
+		cancel()
+		c.close()
+	}
+}
+
+// The end of a run does not wait for ever.
+func TestClipTakesTooLong(t *testing.T) {
+	dir := t.TempDir()
+	policy := filepath.Join(dir, "policy.onnx")
+	write(t, policy, "policy")
+	var said bytes.Buffer
+	s := newScreen(&said, &Config{})
+	c := clipsBy(fakeClawsim(t, dir, "while :; do sleep 0.01; done"), dir)
+	c.limit = 50 * time.Millisecond
+	c.best(s, policy, 1, false)
+	if newest := c.finish(t.Context(), s, policy); newest != "" || !strings.Contains(said.String(), "clawsim: not done within 50ms\n") {
+		t.Errorf("clip %q, said %q", newest, said.String())
+	}
+	c.close()
+}
+
+// One that does not end when told to is killed with what it has started, and nothing of its video is left.
+func TestClipKilled(t *testing.T) {
+	dir := t.TempDir()
+	policy, ready, held := filepath.Join(dir, "policy.onnx"), filepath.Join(dir, "ready"), filepath.Join(dir, "held")
+	write(t, policy, "policy")
+	// Its child holds a pipe, which is at its end when the child is gone.
+	if err := syscall.Mkfifo(held, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(held, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	s := newScreen(&bytes.Buffer{}, &Config{})
+	c := clipsBy(fakeClawsim(t, dir, `trap '' TERM
+echo half > "$(dirname "$2")/.$(basename "$2").17.part"
+(echo ready > ready; exec sleep 1000) > held`), dir)
+	c.end = 50 * time.Millisecond
+	c.best(s, policy, 1, true)
+	appears(t, ready)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if newest := c.finish(ctx, s, policy); newest != "" {
+		t.Errorf("clip %q", newest)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "clips")); err != nil || len(left) > 0 {
+		t.Errorf("left %v: %v", left, err)
+	}
+	if err := pipe.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := pipe.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("its child lives: %v", err)
+	}
+	c.close()
+}
+
 // A person who wants to go does not wait for the clip, and one who wanted to before it began gets none.
 func TestClipSkipped(t *testing.T) {
 	dir := t.TempDir()
@@ -149,14 +263,14 @@ func TestClipSkipped(t *testing.T) {
 	write(t, policy, "policy")
 	var said bytes.Buffer
 	s := newScreen(&said, &Config{})
-	c := clipsBy(fakeClawsim(t, dir, `trap 'echo told > told; exit 1' INT; while :; do sleep 0.01; done`), dir)
+	c := clipsBy(fakeClawsim(t, dir, `trap 'echo told > told; exit 1' TERM; echo ready > ready; while :; do sleep 0.01; done`), dir)
 	c.best(s, policy, 1, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for text(filepath.Join(dir, "calls")) == "" {
+		defer cancel()
+		for end := time.Now().Add(time.Minute); text(filepath.Join(dir, "ready")) == "" && time.Now().Before(end); {
 			time.Sleep(5 * time.Millisecond)
 		}
-		cancel()
 	}()
 	if newest := c.finish(ctx, s, policy); newest != "" || text(filepath.Join(dir, "told")) == "" || said.String() != "" {
 		t.Errorf("clip %q, said %q", newest, said.String())

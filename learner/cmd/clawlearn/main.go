@@ -9,6 +9,10 @@
 //	train ─▶ trial.each, after every iteration of algo.Trainer
 //	           ├─▶ run.Folder: metrics, curves, checkpoints
 //	           └─▶ mujoco.Evaluate ─▶ better than before: export.Write ─▶ policy.onnx
+//	                                                      └─▶ clips: clawsim play, in a process ─▶ clip.webm
+//
+// The clip of the best policy needs clawsim beside it and chromium: train waits for it at its end, and goes without where they are
+// missing. keep.clip says which clips there are, or none.
 //
 // It needs libtorch for training: make build-torch. Built without build tag torch it still
 // evaluates, and checks what training is told.

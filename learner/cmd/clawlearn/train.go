@@ -63,6 +63,10 @@ the fastest on this machine; the run keeps that choice. Fewer steps an iteration
 A teacher beside PPO is a part of the configuration (opd.teacher and what follows it): its file may be a policy with a contract, which
 is shown the simulator's true numbers where they are not among those that the student sees, or the folder of another run.
 
+At its end a run has clawsim, the program beside this one, render 10 s of its best policy by chromium, clip.webm, and waits for that: Ctrl-C
+skips it, and where clawsim or chromium is missing the run says so and ends without it. --set keep.clip=none renders nothing, and
+keep.clip=each every new best while training goes on, in the run's folder clips.
+
 Presets, to begin from:
 ` + strings.TrimRight(presetHelp(), "\n"),
 		Example: `clawlearn train --out runs/first --until-walking
