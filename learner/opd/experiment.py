@@ -12,6 +12,7 @@ what was asked; another question wants another OUT. Python 3.8 or later, standar
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -71,6 +72,59 @@ class Failed(Exception):
     """What ends the experiment, in words for a person."""
 
 
+class Signals:
+    """What asks the experiment to end: Ctrl-C, SIGTERM and SIGHUP, but for those that were ignored when it began (nohup).
+
+    Each is told to the child under way, so that no child is left behind: on the first clawlearn saves and evaluates, on the second it ends
+    at once. Where there is no child it is a KeyboardInterrupt.
+    """
+
+    def __init__(self):
+        self.asked = False  # to end
+        self.running = False  # a child, or it is about to
+        self.child = None
+
+    @contextlib.contextmanager
+    def watched(self):
+        before = {}
+        for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(s) != signal.SIG_IGN:
+                before[s] = signal.signal(s, self.on)
+        try:
+            yield
+        finally:
+            for s, handler in before.items():
+                signal.signal(s, handler)
+
+    def on(self, *_):
+        self.asked = True
+        if not self.running:
+            raise KeyboardInterrupt
+        if self.child:
+            self.tell()
+
+    def tell(self):
+        # SIGINT may be ignored here, and then it is there.
+        with contextlib.suppress(ProcessLookupError):
+            self.child.send_signal(signal.SIGTERM)
+
+    def run(self, command, log):
+        """Runs a child to its end; gives its exit status and what it said."""
+        self.running = True
+        try:
+            # In a session of its own the child gets signals from here alone, not a second one from the terminal.
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, universal_newlines=True, start_new_session=True) as child:
+                self.child = child
+                if self.asked:  # while it began
+                    self.tell()
+                out, _ = child.communicate()
+        finally:
+            self.child, self.running = None, False
+        if self.asked:
+            raise KeyboardInterrupt
+        return child.returncode, out
+
+
 def plan(options):
     """The runs in their order: a teacher before its students."""
     runs = []
@@ -106,7 +160,7 @@ def write(path, text):
     os.replace(path + ".new", path)
 
 
-def train(options, r, head):
+def train(options, r, head, signals):
     """One run to its end, unless it is finished."""
     folder = os.path.join(options.out, r["name"])
     done = folder + ".json"
@@ -117,21 +171,14 @@ def train(options, r, head):
         command.append("--resume")
     else:
         command += ["--preset", r["preset"], "--seed", str(r["seed"]), "--minutes", str(r["minutes"])]
-        for s in r["sets"]:
+        for s in ["keep.clip=none"] + r["sets"]:  # rendering takes cores from the run that follows
             command += ["--set", s]
     print("%s %s: %g min of training" % (head, r["name"], r["minutes"]), file=sys.stderr, flush=True)
     with open(folder + ".log", "a", encoding="utf-8") as log:
-        # In a session of its own the child gets one signal from here, not a second one from the terminal: on the first it saves.
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, universal_newlines=True, start_new_session=True)
-        try:
-            out, _ = child.communicate()
-        except BaseException:
-            child.send_signal(signal.SIGINT)
-            child.wait()
-            raise
+        code, out = signals.run(command, log)
     lines = out.splitlines()
-    if child.returncode != 0 or not lines:
-        raise Failed("%s: exit %d, see %s.log" % (r["name"], child.returncode, folder))
+    if code != 0 or not lines:
+        raise Failed("%s: exit %d, see %s.log" % (r["name"], code, folder))
     if json.loads(lines[-1])["seconds"] < 60 * r["minutes"]:
         raise Failed("%s was ended early: start again to go on" % r["name"])
     write(done, lines[-1] + "\n")
@@ -217,13 +264,14 @@ def main(argv):
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of every run's configuration, to try the experiment")
     options = parser.parse_args(argv)
     options.out = os.path.abspath(options.out)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signals = Signals()
     try:
-        runs = plan(options)
-        keep_plan(options, runs)
-        for i, r in enumerate(runs):
-            train(options, r, "[%d of %d]" % (i + 1, len(runs)))
-        report(options, runs)
+        with signals.watched():
+            runs = plan(options)
+            keep_plan(options, runs)
+            for i, r in enumerate(runs):
+                train(options, r, "[%d of %d]" % (i + 1, len(runs)), signals)
+            report(options, runs)
     except (Failed, OSError) as e:
         print("opd-experiment: %s" % e, file=sys.stderr)
         return 1

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -11,13 +12,23 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import experiment
 
 # It writes two evaluations, appends its command line to calls.jsonl, and does what behave says.
 FAKE = """#!%s -SE
-import json, os, sys, time
+import json, os, signal, sys, time
+def told(*_):
+    with open(os.path.join(here, "told"), "a") as f:
+        f.write("told\\n")
+    if behave != "waits for two" or told.before:
+        raise KeyboardInterrupt
+    told.before = True
+told.before = False
+signal.signal(signal.SIGTERM, told)
 args = sys.argv[1:]
+parent, late = os.getppid(), time.monotonic() + 60
 here = os.path.dirname(os.path.abspath(__file__))
 with open(os.path.join(here, "calls.jsonl"), "a") as f:
     f.write(json.dumps(args) + "\\n")
@@ -33,12 +44,14 @@ minutes = float(args[args.index("--minutes") + 1]) if "--minutes" in args else 1
 if behave == "fails":
     print("no luck", file=sys.stderr)
     sys.exit(1)
-if behave == "waits":
+if behave.startswith("waits"):
     try:
-        time.sleep(60)
+        while os.getppid() == parent and time.monotonic() < late:  # a test that fails leaves nothing behind
+            time.sleep(0.02)
     except KeyboardInterrupt:
-        print(json.dumps({"seconds": 1}))
-        sys.exit(0)
+        print(json.dumps({"seconds": 1}), flush=True)
+        open(os.path.join(here, "ended"), "w").close()
+    sys.exit(0)
 with open(os.path.join(folder, "metrics.jsonl"), "w") as f:
     for part, err in ((0.5, 0.4), (1, 0.2)):
         line = {"Perf/train_seconds": 60 * minutes * part + 0.1, "Eval/vel_err": err, "Eval/yaw_err": err / 2, "Eval/fall_rate": err / 10}
@@ -99,7 +112,7 @@ class Experiment(unittest.TestCase):
         code, out, err, calls = self.run_it("--seeds", "1,2", "--set", "rows=8")
         self.assertEqual((code, len(calls)), (0, 2 * 9 + 1), err)
         self.assertEqual(calls[-1][:4], ["compare", "--markdown", "--by", "minutes"])
-        self.assertTrue(all("rows=8" in c for c in calls[:-1]))
+        self.assertTrue(all("rows=8" in c and "keep.clip=none" in c for c in calls[:-1]))
         self.assertIn("| a table of 18 runs |", out)
         # PPO after half of its time, students after all of theirs.
         self.assertIn("| ppo | 0.400 (0.400..0.400) | 0.200 (0.200..0.200) | 4.0 (4.0..4.0) | - |", out)
@@ -135,18 +148,79 @@ class Experiment(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("clawlearn compare: exit 3", err)
 
+    def start(self, ignored=()):
+        """Starts the experiment as a process of its own, SIGINT and SIGHUP as a shell leaves them but for those that are ignored."""
+        def begin():
+            for s in (signal.SIGINT, signal.SIGHUP):
+                signal.signal(s, signal.SIG_IGN if s in ignored else signal.SIG_DFL)
+
+        script = subprocess.Popen([sys.executable, "-B", experiment.__file__, "--clawlearn", self.program, "--out", self.out, "--seeds", "1"],
+                                  stderr=subprocess.PIPE, universal_newlines=True, preexec_fn=begin)
+
+        def end():
+            if script.poll() is None:
+                script.kill()
+            script.communicate()
+
+        self.addCleanup(end)
+        self.until(script, os.path.join(self.out, "ppo-1", "meta.json"))
+        return script
+
+    def until(self, script, path):
+        """Waits for a file that must come."""
+        late = time.monotonic() + 30
+        while not os.path.exists(path):
+            self.assertIsNone(script.poll())
+            self.assertLess(time.monotonic(), late, path)
+            time.sleep(0.01)
+
+    def interrupted(self, script):
+        """Checks that the script ends, after the run."""
+        _, err = script.communicate(timeout=30)
+        self.assertEqual(script.returncode, 130, err)
+        self.assertIn("start again to go on", err)
+        self.assertTrue(os.path.exists(os.path.join(self.dir, "ended")))
+        self.assertFalse(os.path.exists(os.path.join(self.out, "ppo-1.json")))
+
     def test_an_interrupt_reaches_the_run(self):
         self.behave("waits")
-        child = subprocess.Popen([sys.executable, "-B", experiment.__file__, "--clawlearn", self.program, "--out", self.out, "--seeds", "1"],
-                                 stderr=subprocess.PIPE, universal_newlines=True)
-        while not os.path.exists(os.path.join(self.out, "ppo-1", "meta.json")):
-            self.assertIsNone(child.poll())
-            time.sleep(0.01)
-        child.send_signal(signal.SIGTERM)
-        _, err = child.communicate(timeout=30)
-        self.assertEqual(child.returncode, 130)
-        self.assertIn("start again to go on", err)
-        self.assertFalse(os.path.exists(os.path.join(self.out, "ppo-1.json")))
+        for s, ignored in ((signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGHUP, ()), (signal.SIGTERM, (signal.SIGINT, signal.SIGHUP))):
+            with self.subTest(s=s, ignored=ignored):
+                shutil.rmtree(self.out, ignore_errors=True)
+                script = self.start(ignored)
+                for i in ignored:
+                    script.send_signal(i)
+                script.send_signal(s)
+                self.interrupted(script)
+                os.remove(os.path.join(self.dir, "ended"))
+
+    def test_a_second_interrupt_reaches_the_run_too(self):
+        self.behave("waits for two")
+        script = self.start()
+        script.send_signal(signal.SIGINT)
+        self.until(script, os.path.join(self.dir, "told"))
+        script.send_signal(signal.SIGINT)
+        self.interrupted(script)
+        with open(os.path.join(self.dir, "told"), encoding="utf-8") as f:
+            self.assertEqual(f.read(), "told\ntold\n")
+
+    def test_an_interrupt_while_the_run_begins(self):
+        self.behave("waits")
+        begun = []
+
+        def begin(*args, **more):
+            child = popen(*args, **more)
+            begun.append(child)
+            self.until(child, os.path.join(self.out, "ppo-1", "meta.json"))
+            signal.raise_signal(signal.SIGTERM)
+            return child
+
+        popen, before = subprocess.Popen, signal.getsignal(signal.SIGTERM)
+        with unittest.mock.patch.object(subprocess, "Popen", begin):
+            code, _, err, _ = self.run_it("--seeds", "1")
+        self.assertEqual((code, len(begun), begun[0].returncode), (130, 1, 0), err)
+        self.assertTrue(os.path.exists(os.path.join(self.dir, "ended")))
+        self.assertEqual(signal.getsignal(signal.SIGTERM), before)
 
     def test_refuses(self):
         for args, says in ((["--minutes", "0"], "want more than 0"), (["--minutes", "nan"], "want more than 0"), (["--seeds", "1,1"], "want different numbers"),

@@ -15,11 +15,20 @@ import (
 	"github.com/openclaw-rl/openclaw/learner/run"
 )
 
-// The criterion of walking, in eval_v1: passed this often in a row, the first time counts.
+// The criterion of walking, in eval_v1: passed this often in a row by evaluations that were due, the first time counts. Others, at a run's
+// end and on Ctrl-C, do not: who ends a run more often would try more often.
 const (
 	walkingVelErr, walkingYawErr, walkingFalls = 0.25, 0.3, 0.05
 	walkingPasses                              = 3
 )
+
+// walks says whether an evaluation meets the criterion.
+func walks(velErr, yawErr, fallRate float64) bool {
+	return velErr < walkingVelErr && yawErr < walkingYawErr && fallRate < walkingFalls
+}
+
+// passesTag is logged with every evaluation that was due: how many of them, this one the last, met the criterion in a row.
+const passesTag = "Eval/passes"
 
 // compareFlags are compare's flags as typed.
 type compareFlags struct {
@@ -34,8 +43,8 @@ func newCompare() *cobra.Command {
 		Use:   "compare FOLDER...",
 		Short: "Compare training runs by their evaluations",
 		Long: `compare reads run folders, also of runs that are under way, and prints how each did in eval_v1: when it walked (the first of three
-evaluations in a row with errors below 0.25 m/s and 0.3 rad/s and fewer than 5 % of rows that fall), its last evaluation, and how far
-the student was from its teacher's labels in the end.
+evaluations in a row with errors below 0.25 m/s and 0.3 rad/s and fewer than 5 % of rows that fall, without those that only ended a run
+or were made on Ctrl-C), its last evaluation, and how far the student was from its teacher's labels in the end.
 
 Runs that differ in their seed alone are a group: a second table has the mean of each group, with the least and the greatest.
 
@@ -116,11 +125,26 @@ type comparedRun struct {
 type evaluated struct {
 	steps, seconds           float64 // the teacher's included
 	velErr, yawErr, fallRate float64
+	due                      bool // it was logged as one that counts for walking
 }
 
-// walks says whether the evaluation meets the criterion.
-func (e *evaluated) walks() bool {
-	return e.velErr < walkingVelErr && e.yawErr < walkingYawErr && e.fallRate < walkingFalls
+// walk finds the first of the evaluations by which the run walked. Of a run from before passesTag was logged every evaluation counts.
+func (r *comparedRun) walk() {
+	tagged := slices.ContainsFunc(r.evaluations, func(e evaluated) bool { return e.due })
+	var passed []*evaluated // in a row
+	for i := range r.evaluations {
+		e := &r.evaluations[i]
+		switch {
+		case tagged && !e.due:
+		case !walks(e.velErr, e.yawErr, e.fallRate):
+			passed = passed[:0]
+		default:
+			if passed = append(passed, e); len(passed) == walkingPasses {
+				r.Walked, r.WalkedSteps, r.WalkedSeconds = true, passed[0].steps, passed[0].seconds
+				return
+			}
+		}
+	}
 }
 
 // lastDistances is how many iterations the distance from the labels is a mean of.
@@ -181,7 +205,8 @@ func newComparedRun(record *run.Record) (r *comparedRun, key string, err error) 
 		r.Iterations = l.Iteration
 		r.Steps, r.Seconds = r.TeacherSteps+at("Perf/samples"), r.TeacherSeconds+at("Perf/train_seconds")
 		if _, ok := l.Values["Eval/fall_rate"]; ok {
-			r.evaluations = append(r.evaluations, evaluated{r.Steps, r.Seconds, at("Eval/vel_err"), at("Eval/yaw_err"), at("Eval/fall_rate")})
+			_, due := l.Values[passesTag]
+			r.evaluations = append(r.evaluations, evaluated{r.Steps, r.Seconds, at("Eval/vel_err"), at("Eval/yaw_err"), at("Eval/fall_rate"), due})
 		}
 		if distance, ok := l.Values["Loss/behavior"]; ok && taught {
 			r.distance = append(r.distance, run.Point{X: r.Steps, Y: distance})
@@ -193,16 +218,7 @@ func newComparedRun(record *run.Record) (r *comparedRun, key string, err error) 
 	}
 	last := &r.evaluations[len(r.evaluations)-1]
 	r.VelErr, r.YawErr, r.FallRate = last.velErr, last.yawErr, last.fallRate
-	passes := 0
-	for i := range r.evaluations {
-		if !r.evaluations[i].walks() {
-			passes = 0
-		} else if passes++; passes == walkingPasses {
-			first := &r.evaluations[i-walkingPasses+1]
-			r.Walked, r.WalkedSteps, r.WalkedSeconds = true, first.steps, first.seconds
-			break
-		}
-	}
+	r.walk()
 	if n := min(len(r.distance), lastDistances); n > 0 {
 		sum := 0.0
 		for _, p := range r.distance[len(r.distance)-n:] {

@@ -90,6 +90,43 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// What only ended the run, or was made on Ctrl-C, does not count for walking: it has no Eval/passes. Where no evaluation has it, the run is an
+// older one, and all count.
+func TestCompareCountsWhatWasDue(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	aRun(t, dir, 1, nil)
+	for evaluations, at := range map[string]float64{ // g and b are good and bad ones, those that were due in capitals
+		"GGG": 1, "BGGG": 2, "GGBG": 0, "GGg": 0, "GGgG": 1, "gGGgGb": 2, "GGbG": 1, "gggB": 0, "ggg": 1, "bggg": 2, "ggbg": 0,
+	} {
+		var lines strings.Builder
+		for i, e := range evaluations {
+			fmt.Fprintf(&lines, `{"iteration":%d,"Perf/samples":%d,"Perf/train_seconds":%[1]d,"Eval/vel_err":0.2,"Eval/yaw_err":0.1,"Eval/fall_rate":%[3]v`,
+				i+1, 100*(i+1), map[bool]float64{true: 0.01, false: 0.3}[e == 'g' || e == 'G'])
+			if e == 'G' || e == 'B' {
+				fmt.Fprintf(&lines, `,%q:0`, passesTag)
+			}
+			lines.WriteString("}\n")
+		}
+		if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(lines.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		record, err := run.Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _, err := newComparedRun(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Walked != (at > 0) || at > 0 && (r.WalkedSeconds != at || r.WalkedSteps != 100*at) {
+			t.Errorf("%s: walked %v at %v steps, %v s; want the first at %v s", evaluations, r.Walked, r.WalkedSteps, r.WalkedSeconds, at)
+		}
+		if len(r.evaluations) != len(evaluations) {
+			t.Errorf("%s: %d evaluations are shown", evaluations, len(r.evaluations))
+		}
+	}
+}
+
 // A teacher that was trained counts with its steps and time, and so does its own; runs whose teachers differ in their seeds are a group.
 func TestCompareCountsTeachers(t *testing.T) {
 	dir := t.TempDir()

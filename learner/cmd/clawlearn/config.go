@@ -191,7 +191,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("threads is %d, want 0..256", c.Threads)
 	case c.Keep.EveryIterations < 1:
 		return fmt.Errorf("keep.every_iterations is %d, want at least 1", c.Keep.EveryIterations)
-	case !slices.Contains([]string{"", "none", "last", "each"}, c.Keep.Clip): // "": of a run from before there were clips
+	case !slices.Contains([]string{"none", "last", "each"}, c.Keep.Clip):
 		return fmt.Errorf("keep.clip is %q, want none, last or each", c.Keep.Clip)
 	}
 	if err := c.Eval.validate(); err != nil {

@@ -77,6 +77,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"threads=-1", "threads is -1, want 0..256"},
 		{"keep.every_iterations=0", "keep.every_iterations is 0, want at least 1"},
 		{"keep.clip=some", `keep.clip is "some", want none, last or each`},
+		{"keep.clip=", `keep.clip is "", want none, last or each`},
 		{"eval.every_seconds=-1", "eval.every_seconds is -1"},
 		{"eval.every_steps=0", "eval.every_steps is 0, want at least 1"},
 		{"eval.rows=0", "eval.rows is 0, want 1..65536"},

@@ -170,6 +170,7 @@ func (f *trainFlags) resumed(cmd *cobra.Command, folder *run.Folder) (Config, er
 	if err != nil {
 		return cfg, err
 	}
+	auto := cfg.RowsAuto
 	cfg.RowsAuto = false // the run has chosen
 	if key, asked, has := differs(cfg, stored); key != "" {
 		if name, ok := strings.CutPrefix(key, "run."); ok {
@@ -177,10 +178,13 @@ func (f *trainFlags) resumed(cmd *cobra.Command, folder *run.Folder) (Config, er
 		}
 		return cfg, cli.Usagef("%s %v: the run in %s has %v, and a resumed run keeps its configuration", key, asked, f.out, has)
 	}
+	if auto {
+		fmt.Fprintf(cmd.ErrOrStderr(), "rows auto: the run keeps its %d rows\n", cfg.Rows)
+	}
 	return cfg, nil
 }
 
-// rowsFlag is --rows, short for --set rows=NUMBER or --set rows_auto=true.
+// rowsFlag is --rows, short for --set rows_auto=true or, of a number, for --set rows=NUMBER --set rows_auto=false: the last of several holds.
 type rowsFlag struct{ set func(flag, text string) error }
 
 func (f *rowsFlag) String() string { return "" }
@@ -192,7 +196,10 @@ func (f *rowsFlag) Set(text string) error {
 	if _, err := strconv.Atoi(text); err != nil {
 		return fmt.Errorf("%q is neither a whole number nor auto", text)
 	}
-	return f.set("set", "rows="+text)
+	if err := f.set("set", "rows="+text); err != nil {
+		return err
+	}
+	return f.set("set", "rows_auto=false")
 }
 
 // trainResult is what train prints.

@@ -53,7 +53,7 @@ type trial struct {
 	before     float64   // s of training before this process
 	nextEval   float64   // s of training or steps
 	nextCurves time.Time
-	passes     int // of the criterion, in a row
+	passes     int // of the criterion, in a row, by evaluations that were due
 	curve      []point
 	saved      int64 // iteration of the newest checkpoint, 0: none
 	wentBack   int64 // iteration of the checkpoint that was last taken back; -1: none
@@ -252,10 +252,12 @@ func (t *trial) each(r *algo.Report) error {
 			return err
 		}
 		evaluating = time.Since(begin).Seconds()
+		res.EvalS += evaluating // before a checkpoint is written that says so
 		t.screen.evaluated(res, score)
 		values = append(values, evalValues(score)...)
 		if due {
 			t.judge(r.Samples, score)
+			values = append(values, run.Value{Tag: passesTag, Value: float64(t.passes)})
 			over = over || t.over()
 		}
 		best = worth(score) < worth(res.Best)
@@ -281,7 +283,6 @@ func (t *trial) each(r *algo.Report) error {
 	}
 	t.screen.iteration(res, r, t.spec.Metrics, share)
 	beside := time.Since(paused)
-	res.EvalS += evaluating
 	res.FilesS += beside.Seconds() - evaluating
 	t.begin = t.begin.Add(beside)
 	if over {
@@ -322,15 +323,17 @@ func (t *trial) judge(samples int64, s *task.Result) {
 	if !math.IsInf(worth(s), 1) {
 		t.curve = append(t.curve, point{samples, s.VelErr, s.YawErr, s.FallRate})
 	}
+	if t.passes++; !walks(s.VelErr, s.YawErr, s.FallRate) {
+		t.passes = 0
+	}
 	res := &t.result
 	if res.Walked {
 		return
 	}
-	if !(s.VelErr < walkingVelErr && s.YawErr < walkingYawErr && s.FallRate < walkingFalls) {
-		t.passes, res.WalkedAt, res.WalkedS = 0, 0, 0
-		return
-	}
-	if t.passes++; t.passes == 1 {
+	switch t.passes {
+	case 0:
+		res.WalkedAt, res.WalkedS = 0, 0
+	case 1:
 		res.WalkedAt, res.WalkedS = samples, res.Seconds
 	}
 	res.Walked = t.passes >= walkingPasses

@@ -113,8 +113,8 @@ func TestResumeKeepsTheRun(t *testing.T) {
 		t.Errorf("nothing to resume: exit %d, %s", code, errs)
 	}
 	again := trained(t, append(resume, "--seed", "5", "--preset", "plain", "--set", "rows=8")...)
-	if again.Iterations != 4 || again.Parameters != first.Parameters || again.Seed != 5 || again.Preset != "plain" {
-		t.Errorf("the end is reached: %+v", again)
+	if again.Iterations != 4 || again.Parameters != first.Parameters || again.Seed != 5 || again.Preset != "plain" || !(again.EvalS > 0) || again.EvalS != first.EvalS {
+		t.Errorf("the end is reached: %+v, was %+v", again, first)
 	}
 	more := trained(t, append(resume, "--iterations", "6")...)
 	if more.Iterations != 6 || more.Samples != 6*64 || more.Parameters == first.Parameters {
@@ -147,11 +147,64 @@ func TestRowsAuto(t *testing.T) {
 		t.Errorf("what the run keeps: %d rows x %d steps, auto %v, async %v", cfg.Rows, cfg.Algo.Steps, cfg.RowsAuto, cfg.Algo.Async)
 	}
 	code, out, errs = clawlearn("train", "--out", dir, "--resume", "--rows", "auto", "--iterations", "4", "--json")
-	if code != 0 || strings.Contains(errs, "rows auto") {
+	if code != 0 || strings.Count(errs, "rows auto") != 1 || !strings.Contains(errs, fmt.Sprintf("rows auto: the run keeps its %d rows\n", first.Rows)) {
 		t.Fatalf("resumed: exit %d: %s", code, errs)
 	}
 	if again := resultOf(t, []byte(out)); again.Rows != first.Rows || again.Steps != first.Steps || again.Samples != 4*192 {
 		t.Errorf("resumed: %+v", again)
+	}
+}
+
+// The last --rows holds: a number after auto is that number.
+func TestRowsAfterAuto(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	code, out, errs := clawlearn(tiny(dir, "--iterations", "1", "--rows", "auto", "--rows", "16")...)
+	if code != 0 || strings.Contains(errs, "rows auto") {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	if r := resultOf(t, []byte(out)); r.Rows != 16 || r.Steps != 8 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Evaluations that are due are logged with the passes in a row, the one at the end of a run only if it was due: by these --until-walking and
+// compare judge. Here they are due each ten iterations of 64 steps.
+func TestWhichEvaluationsCount(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	trained(t, tiny(dir, "--preset", "plain", "--iterations", "15", "--set", "algo.warm.rollouts=0", "--set", "eval.every_seconds=0")...)
+	trained(t, "train", "--out", dir, "--resume", "--json", "--iterations", "21")
+	var evaluated, due []int
+	for i, m := range logged(t, dir) {
+		if _, ok := m["Eval/fall_rate"]; ok {
+			evaluated = append(evaluated, i+1)
+		}
+		if _, ok := m[passesTag]; ok {
+			due = append(due, i+1)
+		}
+	}
+	if !slices.Equal(evaluated, []int{1, 11, 15, 21}) || !slices.Equal(due, []int{1, 11, 21}) {
+		t.Errorf("evaluated at iterations %v, due %v", evaluated, due)
+	}
+}
+
+// The first of three passes in a row is when it walked; what comes later changes nothing.
+func TestJudge(t *testing.T) {
+	tr := trial{cfg: tinyConfig(0)}
+	var passes []int
+	for i, e := range "ggbgggbg" {
+		s := &task.Result{VelErr: 0.2, YawErr: 0.2, FallRate: 0.01}
+		if e == 'b' {
+			s.FallRate = walkingFalls
+		}
+		tr.result.Seconds = float64(i + 1)
+		tr.judge(int64(10*(i+1)), s)
+		passes = append(passes, tr.passes)
+		if r := &tr.result; r.Walked != (i >= 5) || r.Walked && (r.WalkedAt != 40 || r.WalkedS != 4) || i == 2 && r.WalkedAt != 0 {
+			t.Errorf("evaluation %d: %+v", i+1, r)
+		}
+	}
+	if !slices.Equal(passes, []int{1, 2, 0, 1, 2, 3, 0, 1}) || len(tr.curve) != len(passes) {
+		t.Errorf("passes %v, %d points", passes, len(tr.curve))
 	}
 }
 
