@@ -45,11 +45,7 @@ func (n *Net) encoder(spec *rollout.Spec, policy, critic int) (*nets.Encoder, er
 	shown := &spec.Groups[critic]
 	for i, t := range shown.Terms {
 		if t.Name == "base_lin_vel" && t.Size == nets.VelocityDim {
-			newest := t.History - 1
-			if t.Order == rollout.NewestFirst {
-				newest = 0
-			}
-			e.Velocity = frameStart(shown, i, newest)
+			e.Velocity = newestStart(shown, i)
 		}
 	}
 	if e.Velocity < 0 {

@@ -227,24 +227,4 @@ func TestAsyncDiverges(t *testing.T) {
 }
 
 // It learns one update behind too, later: with the toy's few samples an update goes far.
-func TestAsyncLearnsCarts(t *testing.T) {
-	learnt := 0
-	for seed := range uint64(8) {
-		var first, last int
-		train(t, newTrainer(t, asyncConfig(), newCarts(64, 60, seed), Options{Seed: seed + 1}), 240, func(r *Report) {
-			if r.Iteration <= 40 {
-				first += r.Falls
-			}
-			if r.Iteration > 200 {
-				last += r.Falls
-			}
-		})
-		t.Logf("seed %d: %d falls in the first forty iterations, %d in the last", seed, first, last)
-		if last < first/4 {
-			learnt++
-		}
-	}
-	if learnt < 5 {
-		t.Errorf("learnt with %d seeds of 8", learnt)
-	}
-}
+func TestAsyncLearnsCarts(t *testing.T) { learnsCarts(t, asyncConfig(), 240) }

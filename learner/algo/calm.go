@@ -14,15 +14,13 @@ const commandSize = 3
 
 // commandAt is where group shows the newest command, which must be alone: without history.
 func commandAt(group *rollout.Group) (int, error) {
-	at := 0
-	for _, term := range group.Terms {
+	for i, term := range group.Terms {
 		if term.Name == "command" {
 			if term.History != 1 || term.Size != commandSize {
 				return 0, fmt.Errorf("algo: ppo.calm: term command of group %s has %d frames of %d numbers, want 1 of %d", group.Name, term.History, term.Size, commandSize)
 			}
-			return at, nil
+			return newestStart(group, i), nil
 		}
-		at += term.Size * term.History
 	}
 	return 0, fmt.Errorf("algo: ppo.calm: group %s does not show the command", group.Name)
 }

@@ -137,6 +137,15 @@ func frameStart(g *rollout.Group, term, frame int) int {
 	return frame*all + before
 }
 
+// newestStart is where the newest frame of a term begins.
+func newestStart(g *rollout.Group, term int) int {
+	newest := g.Terms[term].History - 1
+	if g.Terms[term].Order == rollout.NewestFirst {
+		newest = 0
+	}
+	return frameStart(g, term, newest)
+}
+
 // label asks the policy.
 func (f *foreign) label(step *rollout.Step, action []float32) error {
 	obs := step.Obs[f.from]

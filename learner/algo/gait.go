@@ -55,15 +55,11 @@ func NewGait(spec *rollout.Spec) (*Gait, error) {
 	group := &spec.Groups[g.group]
 	g.dim = group.Size()
 	for i, t := range group.Terms {
-		newest := t.History - 1
-		if t.Order == rollout.NewestFirst {
-			newest = 0
-		}
 		switch t.Name {
 		case "command":
-			g.command, g.scale.command = frameStart(group, i, newest), t.Scale
+			g.command, g.scale.command = newestStart(group, i), t.Scale
 		case "clock":
-			g.clock, g.scale.clock = frameStart(group, i, newest), t.Scale
+			g.clock, g.scale.clock = newestStart(group, i), t.Scale
 		}
 	}
 	for name, t := range map[string]struct {
