@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -104,16 +103,7 @@ func TestMemoryOfARunIsFlat(t *testing.T) {
 	}
 	cfg := tinyConfig(warm)
 	cfg.Run.Seed = 3
-	folder, err := run.Create(filepath.Join(t.TempDir(), "run"), &cfg, run.Describe("test", "", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer folder.Close()
-	tr := &trial{cfg: cfg, folder: folder, screen: newScreen(io.Discard, &cfg), wentBack: -1, asked: context.Background(), now: context.Background()}
-	if err := tr.openEnv(); err != nil {
-		t.Fatal(err)
-	}
-	defer tr.closeEnv()
+	tr := newTrial(t, filepath.Join(t.TempDir(), "run"), io.Discard, cfg)
 	if err := tr.openTrainer(tr.env); err != nil {
 		t.Fatal(err)
 	}

@@ -256,22 +256,29 @@ func (p *poisoned) Step(ctx context.Context, action []float32, out *rollout.Step
 	return err
 }
 
+// newTrial is a run in the new folder dir with its rows open, but for the trainer; it lasts as long as the test.
+func newTrial(t *testing.T, dir string, said io.Writer, cfg Config) *trial {
+	t.Helper()
+	folder, err := run.Create(dir, &cfg, run.Describe("test", "", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { folder.Close() })
+	tr := &trial{cfg: cfg, folder: folder, screen: newScreen(said, &cfg), wentBack: -1, asked: context.Background(), now: context.Background()}
+	if err := tr.openEnv(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tr.closeEnv() })
+	return tr
+}
+
 // Three minibatches in a row that are not finite take the checkpoint back, once; a second time from there ends the run (row 31 of the
 // cases).
 func TestDiverged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	cfg := tinyConfig(24)
-	folder, err := run.Create(dir, &cfg, run.Describe("test", "", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer folder.Close()
 	var said bytes.Buffer
-	tr := &trial{cfg: cfg, folder: folder, screen: newScreen(&said, &cfg), wentBack: -1, asked: context.Background(), now: context.Background()}
-	if err := tr.openEnv(); err != nil {
-		t.Fatal(err)
-	}
-	defer tr.closeEnv()
+	tr := newTrial(t, dir, &said, cfg)
 	rows := &poisoned{Env: tr.env, from: 8 * 10, until: 8 * 14}
 	if err := tr.openTrainer(rows); err != nil {
 		t.Fatal(err)
@@ -288,7 +295,7 @@ func TestDiverged(t *testing.T) {
 	if err := tr.run(); !errors.Is(err, algo.ErrDiverged) || !strings.Contains(err.Error(), "for the second time since the checkpoint of iteration 24") || tr.result.Restored != 2 {
 		t.Errorf("for ever: %v, %+v", err, tr.result)
 	}
-	if c, err := folder.Latest(); err != nil || c.Iteration != 24 {
+	if c, err := tr.folder.Latest(); err != nil || c.Iteration != 24 {
 		t.Errorf("the checkpoint that is left: %v, %v", c, err)
 	}
 }
@@ -297,16 +304,7 @@ func TestDiverged(t *testing.T) {
 func TestDivergedAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	cfg := tinyConfig(0)
-	folder, err := run.Create(dir, &cfg, run.Describe("test", "", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer folder.Close()
-	tr := &trial{cfg: cfg, folder: folder, screen: newScreen(io.Discard, &cfg), wentBack: -1, asked: context.Background(), now: context.Background()}
-	if err := tr.openEnv(); err != nil {
-		t.Fatal(err)
-	}
-	defer tr.closeEnv()
+	tr := newTrial(t, dir, io.Discard, cfg)
 	if err := tr.openTrainer(&poisoned{Env: tr.env, until: math.MaxInt}); err != nil {
 		t.Fatal(err)
 	}
