@@ -28,6 +28,8 @@ FADES = ["algo.opd.mix.start={mix}"]
 STAYS = ["algo.opd.mix.start={mix}", "algo.opd.mix.end={mix}", "algo.opd.weight.start=0.1", "algo.opd.weight.end=0.1"]
 LARGE = "[512,256,128]"
 SMALL = "[64,64]"
+# Evaluations in a run of all the MINUTES. They take no training time, but half as long again.
+EVALUATIONS = 6
 
 
 def way(name, preset, share=1.0, teacher=None, sets=()):
@@ -135,7 +137,8 @@ def plan(options):
                 if w["teacher"]:
                     sets.append("algo.opd.file=" + os.path.join(options.out, "%s-%d" % (w["teacher"], seed)))
                 runs.append({"name": "%s-%d" % (w["name"], seed), "way": w["name"], "seed": seed, "preset": w["preset"],
-                             "minutes": round(options.minutes * w["share"], 6), "sets": sets + options.set})
+                             "minutes": round(options.minutes * w["share"], 6),
+                             "sets": sets + ["eval.every_seconds=%g" % (60 * options.minutes / EVALUATIONS)] + options.set})
     return runs
 
 
