@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/promise"
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 	"github.com/openclaw-rl/openclaw/sim/task"
 )
@@ -61,7 +62,7 @@ func bits(t testing.TB, out *rollout.Step) (b []byte) {
 // TestPromise14 is the first half of promise 14: episodes that are saved at a random step and
 // restored, on another number of threads, go on bit for bit. OPENCLAW_SOAK=14 runs all 100.
 func TestPromise14(t *testing.T) {
-	soak := NewSoak(t, 14, 8, 100)
+	soak := promise.New(t, 14, 8, 100)
 	models := map[string]*Model{"full": loadFull(t), "lean": loadLean(t)}
 	for seed := range soak.Seeds() {
 		episode := int(seed - 1)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/openclaw-rl/openclaw/agent/promise"
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 	"github.com/openclaw-rl/openclaw/onnx/contract"
 	"github.com/openclaw-rl/openclaw/onnx/export"
@@ -22,7 +23,7 @@ import (
 // give the recorded actions bit for bit, by one worker and by two with a half each, and so does the rollout itself on another number
 // of threads. OPENCLAW_SOAK=14 runs all 100.
 func TestPromise14Replay(t *testing.T) {
-	soak := mujoco.NewSoak(t, 14, 8, 100)
+	soak := promise.New(t, 14, 8, 100)
 	models := map[string]*mujoco.Model{}
 	for _, physics := range []string{"lean", "full"} {
 		name, _, err := mujoco.ByPhysics(physics)

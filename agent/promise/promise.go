@@ -1,0 +1,188 @@
+// Package promise counts the cases of a promise's test. A promise is a sentence about the whole system with a number of cases behind
+// it, such as "a command past its end moves nothing: 100 000 commands"; its tests are named TestPromise<n>....
+//
+//	soak := promise.New(t, 5, 2, 100)             // promise 5: a sample of 2 cases, 100 in all
+//	soak.Run(t, func(t *testing.T, seed uint64) map[string]any {
+//		random := rand.New(rand.NewPCG(seed, 5))  // all that a case draws comes from its seed
+//		...
+//		return map[string]any{"commands": n}      // what it drew and saw, for the log
+//	})
+//
+// `make test` runs the sample. `make soak PROMISE=5` sets OPENCLAW_SOAK=5, which runs them all and writes a line of JSON a case to the
+// file OPENCLAW_SOAK_LOG. Such a run may be ended at any instant and started again: what the file has as passed, by the code of
+// OPENCLAW_SOAK_COMMIT, is not run again, and what it has as failed stays a failure. OPENCLAW_SEED=7 runs the case of seed 7 alone and
+// writes nothing: a failure prints the command. A case is the same in all three.
+//
+// Only tests import this package.
+package promise
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Soak counts the cases of one test, each drawn by a seed.
+type Soak struct {
+	t        testing.TB
+	log      *os.File // nil: none
+	promise  int
+	cases    uint64
+	full     bool
+	only     uint64          // the one seed to run; 0: all
+	passed   map[uint64]bool // by seed, of earlier runs
+	count    int             // cases of these and of earlier runs
+	failures int
+}
+
+// line is a line of the log.
+type line struct {
+	Promise  int            `json:"promise"`
+	Test     string         `json:"test"`
+	Commit   string         `json:"commit"`
+	Seed     uint64         `json:"seed"`
+	OK       bool           `json:"ok"`
+	Count    int            `json:"count"`    // lines of this test and commit so far, this one included
+	Failures int            `json:"failures"` // of those
+	Case     map[string]any `json:"case"`     // what the seed drew
+}
+
+// New begins or goes on with a promise's test: with all its cases where they are asked for, else with sample of them. Seeds count from 1.
+func New(t testing.TB, promise int, sample, all uint64) *Soak {
+	t.Helper()
+	s := &Soak{t: t, promise: promise, cases: sample, passed: map[uint64]bool{}}
+	if text := os.Getenv("OPENCLAW_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || seed < 1 || seed > max(all, sample) {
+			t.Fatalf("OPENCLAW_SEED=%s: want 1..%d", text, max(all, sample))
+		}
+		s.cases, s.only = seed, seed
+		return s
+	}
+	if os.Getenv("OPENCLAW_SOAK") != strconv.Itoa(promise) {
+		return s
+	}
+	s.cases, s.full = all, true
+	path := os.Getenv("OPENCLAW_SOAK_LOG")
+	if path == "" {
+		return s
+	}
+	if err := s.open(path); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.log.Close() })
+	if s.count > 0 {
+		t.Logf("going on with %s: %d cases before, %d of them failed", path, s.count, s.failures)
+	}
+	if s.failures > 0 {
+		t.Errorf("%s has %d failures: remove it to begin anew", path, s.failures)
+	}
+	return s
+}
+
+// Full says whether all cases were asked for.
+func (s *Soak) Full() bool { return s.full }
+
+// open reads what earlier runs wrote.
+func (s *Soak) open(path string) (err error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// What a machine that lost power wrote of a line is no case.
+	whole := data[:bytes.LastIndexByte(data, '\n')+1]
+	if len(whole) < len(data) {
+		if err := os.Truncate(path, int64(len(whole))); err != nil {
+			return err
+		}
+	}
+	// Code that no commit names may be other code than that of the same name before.
+	commit := os.Getenv("OPENCLAW_SOAK_COMMIT")
+	known := commit != "" && !strings.HasSuffix(commit, "-dirty")
+	n := 0
+	for text := range bytes.Lines(whole) {
+		n++
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return fmt.Errorf("%s: line %d is damaged: %w", path, n, err)
+		}
+		if l.Promise == s.promise && l.Test == s.t.Name() && l.Commit == commit && known {
+			s.count++
+			if l.OK {
+				s.passed[l.Seed] = true
+			} else {
+				s.failures++
+			}
+		}
+	}
+	s.log, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	return err
+}
+
+// Seeds are those of the cases that are left.
+func (s *Soak) Seeds() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for seed := max(s.only, 1); seed <= s.cases; seed++ {
+			if !s.passed[seed] && !yield(seed) {
+				return
+			}
+		}
+	}
+}
+
+// Run runs the cases that are left, each as a subtest of its seed's name, which returns what it drew and saw. t is the test that New
+// was given.
+func (s *Soak) Run(t *testing.T, one func(t *testing.T, seed uint64) map[string]any) {
+	t.Helper()
+	for seed := range s.Seeds() {
+		var drawn map[string]any
+		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { drawn = one(t, seed) })
+		s.Done(seed, ok, drawn)
+	}
+	t.Logf("promise %d: %d cases, %d failures", s.promise, s.count, s.failures)
+}
+
+// Done takes a case's outcome down, and of a failure tells how to see it again.
+func (s *Soak) Done(seed uint64, ok bool, drawn map[string]any) {
+	s.t.Helper()
+	s.count++
+	if !ok {
+		s.failures++
+		s.t.Logf("seed %d failed; to see it again: %s", seed, s.replay(seed))
+	}
+	if s.log == nil {
+		return
+	}
+	text, err := json.Marshal(line{s.promise, s.t.Name(), os.Getenv("OPENCLAW_SOAK_COMMIT"), seed, ok, s.count, s.failures, drawn})
+	if err == nil {
+		_, err = s.log.Write(append(text, '\n')) // in one piece, also beside other packages' tests
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// replay is the command that runs one case alone.
+func (s *Soak) replay(seed uint64) string {
+	folder := "."
+	if dir, err := os.Getwd(); err == nil { // a test runs in its package's folder
+		for root := dir; root != filepath.Dir(root); root = filepath.Dir(root) {
+			if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+				continue
+			}
+			if rel, err := filepath.Rel(root, dir); err == nil {
+				folder = "./" + filepath.ToSlash(rel)
+			}
+			break
+		}
+	}
+	return fmt.Sprintf("OPENCLAW_SEED=%d go test %s -run '^%s$' -count=1 -v", seed, folder, strings.ReplaceAll(s.t.Name(), "/", "$/^"))
+}

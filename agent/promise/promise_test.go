@@ -1,0 +1,112 @@
+package promise
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A soak that was ended goes on with the cases that are left, of its own commit, and forgets no failure.
+func TestSoakGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.jsonl")
+	t.Setenv("OPENCLAW_SEED", "")
+	t.Setenv("OPENCLAW_SOAK", "14")
+	t.Setenv("OPENCLAW_SOAK_LOG", path)
+	t.Setenv("OPENCLAW_SOAK_COMMIT", "abc")
+	left := func(s *Soak, end uint64, fails uint64) (seeds []uint64) {
+		for seed := range s.Seeds() {
+			if seed > end {
+				break
+			}
+			seeds = append(seeds, seed)
+			s.Done(seed, seed != fails, map[string]any{"world": "walk"})
+		}
+		return seeds
+	}
+	want := func(got []uint64, want string) {
+		t.Helper()
+		if fmt.Sprint(got) != want {
+			t.Errorf("ran %v, want %s", got, want)
+		}
+	}
+	want(left(New(t, 14, 2, 6), 3, 0), "[1 2 3]")
+	want(left(New(t, 14, 2, 6), 6, 0), "[4 5 6]")
+	want(left(New(t, 14, 2, 6), 6, 0), "[]")
+	sampled := New(t, 13, 2, 6)
+	want(left(sampled, 6, 0), "[1 2]") // not asked for in full, and not in the log
+	if sampled.Full() || !New(t, 14, 2, 6).Full() {
+		t.Error("a sample and the full count are told from one another")
+	}
+	t.Setenv("OPENCLAW_SOAK_COMMIT", "abd")
+	want(left(New(t, 14, 2, 6), 6, 5), "[1 2 3 4 5 6]")
+	data, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(data), "\n") != 12 || !strings.HasSuffix(string(data), `"seed":6,"ok":true,"count":6,"failures":1,"case":{"world":"walk"}}`+"\n") {
+		t.Errorf("%v: %s", err, data)
+	}
+	failed := &told{TB: t}
+	want(left(New(failed, 14, 2, 6), 6, 0), "[5]")
+	if !strings.Contains(failed.said, "has 1 failures") {
+		t.Errorf("an earlier failure: %q", failed.said)
+	}
+	t.Setenv("OPENCLAW_SOAK_COMMIT", "abc")
+	torn := append(data[:len(data):len(data)], `{"promise":14,"te`...)
+	write(t, path, torn)
+	want(left(New(t, 14, 2, 7), 7, 0), "[7]")
+	data, err = os.ReadFile(path)
+	if err != nil || strings.Count(string(data), "\n") != 13 || strings.Contains(string(data), `"te{`) {
+		t.Errorf("after a torn line: %v: %s", err, data)
+	}
+	write(t, path, append(torn, '\n'))
+	if err := (&Soak{t: t, promise: 14, passed: map[uint64]bool{}}).open(path); err == nil || !strings.Contains(err.Error(), "line 13 is damaged") {
+		t.Errorf("a damaged log: %v", err)
+	}
+}
+
+// One case alone runs by its seed, leaves no line, and its failure says how to see it again.
+func TestOneSeed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.jsonl")
+	t.Setenv("OPENCLAW_SOAK", "14")
+	t.Setenv("OPENCLAW_SOAK_LOG", path)
+	t.Setenv("OPENCLAW_SEED", "5")
+	s := &told{TB: t}
+	soak := New(s, 14, 2, 6)
+	for seed := range soak.Seeds() {
+		soak.Done(seed, false, nil)
+	}
+	if want := "OPENCLAW_SEED=5 go test ./agent/promise -run '^TestOneSeed$' -count=1 -v"; !strings.HasSuffix(s.said, want) || strings.Count(s.said, "seed") != 1 {
+		t.Errorf("said %q, want one line with %q", s.said, want)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a case that was run alone is in the log")
+	}
+	for _, bad := range []string{"7", "0", "-1", "x"} {
+		t.Setenv("OPENCLAW_SEED", bad)
+		s := &told{TB: t}
+		func() {
+			defer func() { _ = recover() }()
+			New(s, 14, 2, 6)
+		}()
+		if want := "OPENCLAW_SEED=" + bad + ": want 1..6"; s.said != want {
+			t.Errorf("said %q, want %q", s.said, want)
+		}
+	}
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// told is a test that keeps to itself what went wrong.
+type told struct {
+	testing.TB
+	said string
+}
+
+func (r *told) Errorf(format string, a ...any) { r.said += fmt.Sprintf(format, a...) }
+func (r *told) Logf(format string, a ...any)   { r.said += fmt.Sprintf(format, a...) }
+func (r *told) Fatalf(format string, a ...any) { r.Errorf(format, a...); panic(r) }
