@@ -655,6 +655,35 @@ void claw_push(claw_sim *s, const double force[3], const double torque[3]) {
   memcpy(f + 3, torque, 3 * sizeof(double));
 }
 
+// claw_hands applies what claw_push does, a torque at each joint between its two links, and a force
+// at the middle of each foot.
+void claw_hands(claw_sim *s, const claw_grip *h) {
+  const mjModel *m = s->m;
+  mjData *d = s->d;
+  const claw_ids *ids = &s->shared->ids;
+  if (!s->placed) {
+    mj_kinematics(m, d);
+    s->placed = 1;
+  }
+  claw_push(s, h->force, h->torque);
+  for (int i = 0; i < CLAW_JOINTS; i++) {
+    memset(d->xfrc_applied + 6 * m->jnt_bodyid[ids->joint[i]], 0, 6 * sizeof(double));
+  }
+  for (int i = 0; i < CLAW_JOINTS; i++) {
+    int link = m->jnt_bodyid[ids->joint[i]];
+    const double *axis = d->xaxis + 3 * ids->joint[i];
+    mju_addToScl3(d->xfrc_applied + 6 * link + 3, axis, h->joint[i]);
+    mju_addToScl3(d->xfrc_applied + 6 * m->body_parentid[link] + 3, axis, -h->joint[i]);
+  }
+  for (int leg = 0; leg < CLAW_LEGS; leg++) {
+    double *f = d->xfrc_applied + 6 * ids->calf[leg], arm[3], torque[3];
+    mju_addTo3(f, h->foot[leg]);
+    mju_sub3(arm, d->geom_xpos + 3 * ids->foot[leg], d->xipos + 3 * ids->calf[leg]);
+    mju_cross(torque, arm, h->foot[leg]);
+    mju_addTo3(f + 3, torque);
+  }
+}
+
 void claw_set_velocity(claw_sim *s, const double lin_world[3], const double ang_body[3]) {
   memcpy(s->d->qvel, lin_world, 3 * sizeof(double));
   memcpy(s->d->qvel + 3, ang_body, 3 * sizeof(double));

@@ -85,6 +85,13 @@ typedef struct {
   uint8_t contacts[CLAW_LEGS];
 } claw_state;
 
+// claw_grip is laid out as Go's Hands.
+typedef struct {
+  double force[3], torque[3];  // on the trunk, N, N m, world
+  double joint[CLAW_JOINTS];   // between the two links of each, N m
+  double foot[CLAW_LEGS][3];   // N, world
+} claw_grip;
+
 // claw_ids says where the Go1's parts are in a model.
 typedef struct {
   int trunk, floor;
@@ -129,6 +136,7 @@ int claw_reset(claw_sim *s, const double pos[3], const double quat[4], const dou
 int claw_advance(claw_sim *s, const claw_cmd *c, const claw_params *p, int nsub);
 void claw_read(claw_sim *s, claw_state *out);
 void claw_push(claw_sim *s, const double force[3], const double torque[3]);
+void claw_hands(claw_sim *s, const claw_grip *h);
 void claw_set_velocity(claw_sim *s, const double lin_world[3], const double ang_body[3]);
 void claw_add_velocity(claw_sim *s, const double dv_world[3]);
 void claw_get_state(const claw_sim *s, double *dst);

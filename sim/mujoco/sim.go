@@ -16,6 +16,7 @@ var (
 	_ [unsafe.Sizeof(MotorCmd{})]byte = [C.sizeof_claw_cmd]byte{}
 	_ [unsafe.Sizeof(Params{})]byte   = [C.sizeof_claw_params]byte{}
 	_ [unsafe.Sizeof(State{})]byte    = [C.sizeof_claw_state]byte{}
+	_ [unsafe.Sizeof(Hands{})]byte    = [C.sizeof_claw_grip]byte{}
 )
 
 // Sim is one simulated robot. It is not safe for concurrent use; different Sims are independent.
@@ -25,8 +26,9 @@ type Sim struct {
 	params Params
 
 	// Arguments of C calls live here so that they do not escape to the heap on each call.
-	pose Pose
-	v    [2][3]float64
+	pose  Pose
+	v     [2][3]float64
+	hands Hands
 }
 
 // NewSim returns a robot with DefaultParams in HomePose.
@@ -123,6 +125,20 @@ func (s *Sim) SetPush(force, torque [3]float64) error {
 	}
 	s.v = [2][3]float64{force, torque}
 	C.claw_push(s.c, (*C.double)(&s.v[0][0]), (*C.double)(&s.v[1][0]))
+	return nil
+}
+
+// SetHands applies what hands on the robot do, until changed or Reset; it takes SetPush's place. Torques
+// at joints and feet keep the directions of the present pose. Not finite numbers are refused.
+func (s *Sim) SetHands(h *Hands) error {
+	if s.c == nil {
+		return errClosed
+	}
+	if err := h.check(); err != nil {
+		return fmt.Errorf("mujoco: %w", err)
+	}
+	s.hands = *h
+	C.claw_hands(s.c, (*C.claw_grip)(unsafe.Pointer(&s.hands)))
 	return nil
 }
 

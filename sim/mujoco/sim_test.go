@@ -288,6 +288,53 @@ func TestPushFrictionAndMass(t *testing.T) {
 	}
 }
 
+// A hand's torque at a joint is what the motor's would be: it moves that joint and, in free fall, the rest
+// of the robot as the motor would. A force at the feet takes load off the floor.
+func TestHands(t *testing.T) {
+	for i := range Joints {
+		byMotor, byHand := newSim(t), newSim(t)
+		must(t, byMotor.Reset(inAir()))
+		must(t, byHand.Reset(inAir()))
+		motor, still := Servo(HomePose().Q, 0, 0), Servo(HomePose().Q, 0, 0)
+		motor.Tau[i] = 1.5
+		for range 50 {
+			must(t, byMotor.Advance(&motor, 1))
+			var h Hands
+			h.Joint[i] = 1.5
+			must(t, byHand.SetHands(&h))
+			must(t, byHand.Advance(&still, 1))
+		}
+		a, b := read(byMotor), read(byHand)
+		if moved := a.Q[i] - HomePose().Q[i]; moved < 0.02 {
+			t.Errorf("%s: the motor moved it by %v rad", JointNames[i], moved)
+		}
+		for k := range Joints {
+			if !near(a.Q[k], b.Q[k], 1e-6) || !near(a.Dq[k], b.Dq[k], 1e-5) {
+				t.Errorf("%s: %s is at %v rad %v rad/s by motor, %v %v by hand", JointNames[i], JointNames[k], a.Q[k], a.Dq[k], b.Q[k], b.Dq[k])
+			}
+		}
+		for k := range 3 {
+			if !near(a.AngVelBody[k], b.AngVelBody[k], 1e-5) || !near(a.LinVelWorld[k], b.LinVelWorld[k], 1e-6) {
+				t.Errorf("%s: the trunk turns %v by motor, %v by hand", JointNames[i], a.AngVelBody, b.AngVelBody)
+			}
+		}
+		if b.Tau[i] != 0 {
+			t.Errorf("%s: the hand's torque passes for the motor's: %v", JointNames[i], b.Tau[i])
+		}
+	}
+	s := newSim(t)
+	c := Servo(HomePose().Q, 60, 5)
+	up := [3]float64{0, 0, 8}
+	for range 1000 {
+		must(t, s.SetHands(&Hands{Foot: [Legs][3]float64{up, up, up, up}}))
+		must(t, s.Advance(&c, 1))
+	}
+	st := read(s)
+	if sum := st.FootForce[0] + st.FootForce[1] + st.FootForce[2] + st.FootForce[3]; !near(sum, 13.099*9.81-32, 1) {
+		t.Errorf("with 8 N under each foot the floor carries %.2f N, want %.2f", sum, 13.099*9.81-32)
+	}
+}
+
 func TestSaveRestoreIsBitExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	a, b := newSim(t), newSim(t)
@@ -345,6 +392,9 @@ func TestBadNumbersAreRefusedByName(t *testing.T) {
 		"pose":                    func() error { p := HomePose(); p.Q[3] = nan; return s.Reset(p) },
 		"zero quaternion":         func() error { return s.Reset(Pose{}) },
 		"push":                    func() error { return s.SetPush([3]float64{nan}, [3]float64{}) },
+		"hands on the trunk":      func() error { return s.SetHands(&Hands{Torque: [3]float64{0, nan}}) },
+		"hand on FL_hip":          func() error { return s.SetHands(&Hands{Joint: [Joints]float64{3: nan}}) },
+		"hand under foot 2":       func() error { return s.SetHands(&Hands{Foot: [Legs][3]float64{2: {0, inf}}}) },
 		"velocity":                func() error { return s.SetVelocity([3]float64{nan}, [3]float64{}) },
 		"velocity kick":           func() error { return s.AddVelocity([3]float64{inf}) },
 		"Friction":                func() error { return s.SetFriction(-1) },
@@ -387,8 +437,10 @@ func TestNoAllocation(t *testing.T) {
 	c := Servo(HomePose().Q, 60, 5)
 	var st State
 	saved := s.GetState(nil)
+	hands := Hands{Joint: [Joints]float64{1}}
 	if n := testing.AllocsPerRun(100, func() {
 		if s.Advance(&c, 2) != nil || s.SetState(saved) != nil || s.SetPush([3]float64{1}, [3]float64{}) != nil ||
+			s.SetHands(&hands) != nil ||
 			s.SetFriction(0.7) != nil || s.SetFriction(0.9) != nil || s.Reset(HomePose()) != nil {
 			t.Fatal("a call failed")
 		}
@@ -415,7 +467,7 @@ func TestCloseIsIdempotent(t *testing.T) {
 	s.Close()
 	for name, err := range map[string]error{
 		"Advance": s.Advance(&c, 1), "Reset": s.Reset(HomePose()), "SetParams": s.SetParams(DefaultParams()),
-		"SetState": s.SetState(nil), "SetPush": s.SetPush([3]float64{}, [3]float64{}),
+		"SetState": s.SetState(nil), "SetPush": s.SetPush([3]float64{}, [3]float64{}), "SetHands": s.SetHands(&Hands{}),
 		"SetVelocity": s.SetVelocity([3]float64{}, [3]float64{}), "AddVelocity": s.AddVelocity([3]float64{}),
 	} {
 		if !errors.Is(err, errClosed) {

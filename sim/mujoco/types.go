@@ -208,6 +208,31 @@ func FoldedPose() Pose {
 	return p
 }
 
+// Hands are forces on the robot from outside. Its layout is that of claw_grip.
+type Hands struct {
+	Force, Torque [3]float64       // at the trunk's centre of mass, N and N m, world frame
+	Joint         [Joints]float64  // between the two links that a joint joins, N m; + as its motor's
+	Foot          [Legs][3]float64 // at the middle of the foot, N, world frame
+}
+
+// check names the first number that is not finite.
+func (h *Hands) check() error {
+	if !finiteAll(h.Force[:]...) || !finiteAll(h.Torque[:]...) {
+		return fmt.Errorf("hands on the trunk: %v N, %v N m is not finite", h.Force, h.Torque)
+	}
+	for i, v := range h.Joint {
+		if !finite(v) {
+			return fmt.Errorf("hand on %s: %v N m is not finite", JointNames[i], v)
+		}
+	}
+	for leg, v := range h.Foot {
+		if !finiteAll(v[:]...) {
+			return fmt.Errorf("hand under foot %d: %v N is not finite", leg, v)
+		}
+	}
+	return nil
+}
+
 // State is what can be known of a robot at an instant. Its layout is that of claw_state.
 //
 // Everything is of the present instant but Acc, Tau, FootForce, BodyContacts and Contacts, which
