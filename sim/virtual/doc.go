@@ -31,7 +31,8 @@
 //	command  the class of the received commands changed. class: none, damping, torque, zero, other; from: class before; frame: number
 //	         of the accepted frame, from 1; sender; kp, kd: largest of the 12; torque: largest |kp(q*-q)+kd(dq*-dq)+tau| N·m at
 //	         the true angles; last_torque_tick: tick at the newest torque frame, -1 when there was none
-//	frame    each accepted frame (LogEveryFrame): class, frame, kp, kd, torque, torques (of the 12 joints, signed), target (their q*)
+//	frame    each accepted frame (LogEveryFrame): class, frame, kp, kd, torque, torques (of the 12 joints, signed), target (their q*),
+//	         rx_us: when the kernel got it, us of this machine's CLOCK_MONOTONIC (real time)
 //	reject   at most one a reason and second: reason (a wire.Reject, or dropped by a fault), count since start, bytes, sender
 //	sender   the frames come from another address: sender, before
 //	state    50 a second, from physics: pos m, height m, tilt rad, vel (vx vy m/s, wz rad/s, body frame), heading (vx vy m/s along and

@@ -129,8 +129,12 @@ func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
 		r.class = class
 	}
 	if r.cfg.LogEveryFrame {
-		r.begin("frame").text("class", string(class)).count("frame", int64(n.frames)).number("kp", kp).number("kd", kd).number("torque", torque).
-			list("torques", torques[:]...).list("target", m.Q[:]...).end()
+		l := r.begin("frame").text("class", string(class)).count("frame", int64(n.frames)).number("kp", kp).number("kd", kd).number("torque", torque).
+			list("torques", torques[:]...).list("target", m.Q[:]...)
+		if !r.cfg.Lockstep { // there logs of equal runs are equal
+			l.count("rx_us", d.atNs/1e3)
+		}
+		l.end()
 	}
 	r.target = m.Q
 	if c.BMSOff == batteryOff {
