@@ -42,6 +42,10 @@ type Parts struct {
 	// SportOff returns nil once the maker's sport mode is shown to be off. It is
 	// asked, from the requester's goroutine, before the first frame is sent.
 	SportOff func(context.Context) error
+	// MayStand is asked, from the requester's goroutine, with the newest state,
+	// when a person asks for stand: an error, which should wrap ErrNoFirstContact,
+	// refuses it. nil: nothing to ask.
+	MayStand func(*wire.LowState) error
 	// Started is called on the loop's thread before its first tick; it raises
 	// the thread's priority. nil: nothing.
 	Started func() error

@@ -51,6 +51,10 @@ func (p Phase) String() string { return phaseNames[p] }
 // ErrSportOn is what Parts.SportOff wraps when sport mode is on.
 var ErrSportOn = errors.New("sport mode is on")
 
+// ErrNoFirstContact is what Parts.MayStand wraps when nobody has shown that this
+// robot's sensors and joints are those of the documents.
+var ErrNoFirstContact = errors.New("the robot has not passed its first contact")
+
 // Refusal says why a request changed nothing.
 type Refusal struct {
 	Reason Reason

@@ -85,6 +85,9 @@ func (l *Loop) SetMode(ctx context.Context, m Mode) error {
 	case Damp:
 		return l.ask(ctx, wantDamp)
 	case Stand:
+		if err := l.mayBegin(); err != nil {
+			return err
+		}
 		return l.ask(ctx, wantStand)
 	case Sit:
 		return l.ask(ctx, wantSit)
@@ -106,6 +109,24 @@ func (l *Loop) SetMode(ctx context.Context, m Mode) error {
 		return l.ask(ctx, wantPolicy)
 	}
 	return &Refusal{Reason: NotNamed, Joint: -1}
+}
+
+// mayBegin asks Parts.MayStand about the robot that answers now. Without a state
+// nobody knows which robot it is, so the loop's own check of states would come
+// too late.
+func (l *Loop) mayBegin() error {
+	if l.parts.MayStand == nil {
+		return nil
+	}
+	var s Snapshot
+	l.Snapshot(&s)
+	switch {
+	case s.HaveState:
+		return l.parts.MayStand(&s.State)
+	case s.Mode == Idle:
+		return &Refusal{Reason: NotArmed, Joint: -1}
+	}
+	return &Refusal{Reason: FewStates, Joint: -1}
 }
 
 // EStop stops: cut damps at once, otherwise the robot settles first.

@@ -51,6 +51,8 @@ func asAPI(err error) *apiError {
 		return &apiError{status: http.StatusConflict, Code: "expired", Field: "expires", Text: err.Error()}
 	case errors.Is(err, control.ErrOlder):
 		return &apiError{status: http.StatusConflict, Code: "older", Field: "expires", Text: err.Error()}
+	case errors.Is(err, control.ErrNoFirstContact):
+		return &apiError{status: http.StatusConflict, Code: "first_contact", Text: err.Error()}
 	case errors.As(err, &refusal):
 		return &apiError{status: http.StatusConflict, Code: "refused", Text: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded):

@@ -199,6 +199,7 @@ func TestAgentErrors(t *testing.T) {
 		{&control.CommandError{Field: "wz", Value: nan, Lo: -1, Hi: 1}, 400, "out_of_range", "wz is NaN", `"field":"wz","lo":-1`},
 		{fmt.Errorf("%w 0.012 s ago", control.ErrExpired), 409, "expired", "0.012 s ago", `"field":"expires"`},
 		{fmt.Errorf("%w: 3.1 s", control.ErrTooDistant), 400, "too_distant", "3.1 s", `"field":"expires"`},
+		{fmt.Errorf("%w: run the doctor", control.ErrNoFirstContact), 409, "first_contact", "run the doctor", ""},
 		{control.ErrOlder, 409, "older", "later", `"field":"expires"`},
 		{context.DeadlineExceeded, 503, "no_answer", "did not answer", ""},
 		{errors.New("gate: observation 3 is far off"), 409, "failed", "observation 3", ""},
