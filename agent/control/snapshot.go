@@ -3,6 +3,7 @@ package control
 import (
 	"github.com/openclaw-rl/openclaw/agent/estimate"
 	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/latency"
 	"github.com/openclaw-rl/openclaw/agent/safety"
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
@@ -25,13 +26,13 @@ type Stats struct {
 	Missed     uint64 // deadlines that passed while the loop was not there
 	Sent       uint64 // frames handed to the link
 	SendErrors uint64
-	States     uint64    // accepted
-	Trips      uint64    // own lateness beyond the limit: damped
-	Lateness   Histogram // wake-up after the deadline
-	RxToTx     Histogram // newest state taken from the socket to frame handed to it
-	PolicyStep Histogram // observation handed out to target ready: the policy's own time, real in lockstep too
-	Policy     uint64    // policy steps
-	LatePolicy uint64    // policy steps that missed their period
+	States     uint64            // accepted
+	Trips      uint64            // own lateness beyond the limit: damped
+	Lateness   latency.Histogram // wake-up after the deadline
+	RxToTx     latency.Histogram // newest state taken from the socket to frame handed to it
+	PolicyStep latency.Histogram // observation handed out to target ready: the policy's own time, real in lockstep too
+	Policy     uint64            // policy steps
+	LatePolicy uint64            // policy steps that missed their period
 }
 
 // Snapshot is everything that may be shown about one tick; joints in SDK order.

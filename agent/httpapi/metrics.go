@@ -12,6 +12,7 @@ import (
 
 	"github.com/openclaw-rl/openclaw/agent/control"
 	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/latency"
 	"github.com/openclaw-rl/openclaw/agent/safety"
 )
 
@@ -176,7 +177,7 @@ func clean(labels []string) []string {
 // eighths would be 240 lines a histogram.
 const firstOctave, lastOctave = 4, 20
 
-func histogram(d *prometheus.Desc, h *control.Histogram) prometheus.Metric {
+func histogram(d *prometheus.Desc, h *latency.Histogram) prometheus.Metric {
 	buckets := make(map[float64]uint64, lastOctave-firstOctave+1)
 	below, next := uint64(0), 0
 	for octave := firstOctave; octave <= lastOctave; octave++ {
@@ -184,7 +185,7 @@ func histogram(d *prometheus.Desc, h *control.Histogram) prometheus.Metric {
 		for ; next <= edge; next++ {
 			below += h.Bucket[next]
 		}
-		buckets[float64(control.UpperNs(edge))/1e9] = below
+		buckets[float64(latency.UpperNs(edge))/1e9] = below
 	}
 	return prometheus.MustNewConstHistogram(d, h.Count, float64(h.SumNs)/1e9, buckets)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openclaw-rl/openclaw/agent/control"
 	"github.com/openclaw-rl/openclaw/agent/estimate"
+	"github.com/openclaw-rl/openclaw/agent/latency"
 	"github.com/openclaw-rl/openclaw/agent/safety"
 )
 
@@ -282,7 +283,7 @@ func TestMetrics(t *testing.T) {
 // TestHistogramBuckets: the octaves shown hold exactly what lies below them.
 func TestHistogramBuckets(t *testing.T) {
 	for _, ns := range []int64{0, 1, 64, 1023, 1024, 1025, 5_000, 1_999_999, 2_000_000, 67_108_863, 67_108_864, 1e10} {
-		var h control.Histogram
+		var h latency.Histogram
 		h.Add(ns)
 		var s control.Snapshot
 		s.Stats.Lateness = h
