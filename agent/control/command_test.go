@@ -78,6 +78,37 @@ func TestCommandEndsWhenItSays(t *testing.T) {
 	}
 }
 
+// A command whose end passes before a tick has seen it begins nothing, and one that turns round does not outlive its end either.
+func TestEndedCommandBeginsNothing(t *testing.T) {
+	r := newRig(t, linktest.Config{})
+	r.walking(still)
+	r.must(r.l.Command([3]float32{1, 0, 0}, r.l.NowNs()+1e6))
+	for range 300 {
+		if r.tick(); r.l.followed != [3]float32{} {
+			t.Fatalf("it follows %v by a command that had ended", r.l.followed)
+		}
+	}
+	r.must(r.l.Command([3]float32{1, 0, 0}, r.l.NowNs()+200e6))
+	r.ticks(90)
+	if r.l.followed[0] < 0.3 {
+		t.Fatalf("%v m/s: the test sees nothing", r.l.followed[0])
+	}
+	r.must(r.l.Command([3]float32{-1, 0, 0.5}, r.l.NowNs()+21e6))
+	r.ticks(1)
+	last := r.l.followed
+	for range 300 {
+		r.tick()
+		f := r.l.followed
+		if f[0] < 0 || f[2] > 0.09 || r.clock.now > r.l.commands.newest.Load().expiresNs && (f[0] > last[0] || f[2] > last[2]) {
+			t.Fatalf("from %v to %v", last, f)
+		}
+		last = f
+	}
+	if last != [3]float32{} {
+		t.Fatalf("%v m/s long after its end", last)
+	}
+}
+
 func TestCommandRefused(t *testing.T) {
 	r := newRig(t, linktest.Config{})
 	r.standing()

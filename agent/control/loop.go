@@ -402,7 +402,8 @@ func (l *Loop) followCommand(now int64) {
 	if l.source == SourceRemote {
 		age = 0 // what the sticks say is as fresh as the state; the state's age is judged
 	}
-	if expiry != 0 && now > expiry {
+	ended := expiry != 0 && now > expiry
+	if ended {
 		age = max(age, int64(l.parts.Safety.CommandRampMs*1e6)+now-expiry)
 	}
 	scale := l.judge.CommandScale(age)
@@ -419,6 +420,9 @@ func (l *Loop) followCommand(now int64) {
 	step := [3]float32{float32(l.cfg.AccelerationMS2) * dt, float32(l.cfg.AccelerationMS2) * dt, float32(l.cfg.YawAccelRadS2) * dt}
 	for i := range want {
 		want[i] *= scale
+		if ended { // past its end a command slows down what it began, and begins nothing
+			want[i] = min(max(want[i], min(l.followed[i], 0)), max(l.followed[i], 0))
+		}
 		next := l.followed[i] + min(max(want[i]-l.followed[i], -step[i]), step[i])
 		if scale < 1 { // an old command ends in time, whatever the ramp
 			bound := max(want[i], -want[i])
