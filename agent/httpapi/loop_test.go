@@ -59,15 +59,20 @@ func stillSpec() *rollout.Spec {
 // startLoop runs control.Loop in front of linktest's Go1 over real sockets.
 func startLoop(t *testing.T) (*control.Loop, *linktest.Robot) {
 	t.Helper()
+	clock := &pacedClock{}
+	clock.now.Store(1e9)
+	return startLoopOn(t, clock, still{})
+}
+
+func startLoopOn(t *testing.T, clock control.Clock, p rollout.Policy) (*control.Loop, *linktest.Robot) {
+	t.Helper()
 	robot := linktest.New(t, linktest.Config{})
 	udp, err := link.DialUDP(link.UDPConfig{Robot: robot.Addr(), VirtualTime: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := control.DefaultConfig()
-	cfg.Lockstep = true
-	clock := &pacedClock{}
-	clock.now.Store(1e9)
+	cfg.Lockstep, cfg.LockWaitMs = true, 60000
 	loop, err := control.New(cfg, control.Parts{
 		Link: udp, Clock: clock, Safety: safety.DefaultConfig(), Estimate: estimate.DefaultConfig(), Spec: stillSpec(),
 	})
@@ -81,7 +86,7 @@ func startLoop(t *testing.T) (*control.Loop, *linktest.Robot) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var both sync.WaitGroup
 	both.Go(func() { _ = loop.Run(ctx) })
-	both.Go(func() { _ = rollout.Run(ctx, []rollout.Env{env}, still{}, nil) })
+	both.Go(func() { _ = rollout.Run(ctx, []rollout.Env{env}, p, nil) })
 	t.Cleanup(func() {
 		cancel()
 		both.Wait()
