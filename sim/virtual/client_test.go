@@ -98,6 +98,15 @@ func servo(kp, kd float32) *wire.LowCmd {
 	return &c
 }
 
+// servoAt holds the joints where a state shows them.
+func servoAt(s *wire.LowState, kp, kd float32) *wire.LowCmd {
+	c := servo(kp, kd)
+	for i := range go1.Joints {
+		c.Motor[i].Q = s.Motor[i].Q
+	}
+	return c
+}
+
 func damping() *wire.LowCmd { return servo(0, 3) }
 
 // request makes one HTTP request.

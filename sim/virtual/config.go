@@ -18,6 +18,7 @@ const (
 	BootFolded Boot = "folded" // lying, motors without power
 	BootHome   Boot = "home"   // standing on its own motors until the first command
 	BootSport  Boot = "sport"  // standing under the maker's sport mode
+	BootHung   Boot = "hung"   // hanging from a gantry, legs in the air, motors without power
 )
 
 // Config of a virtual robot.
@@ -25,7 +26,7 @@ type Config struct {
 	Listen     netip.AddrPort `yaml:"listen" doc:"UDP address of the low level; port 0 lets the kernel choose"`
 	ListenHigh netip.AddrPort `yaml:"listen_high" doc:"UDP address of sport mode, bound only with boot sport; empty is the low level's port + 75"`
 	Control    netip.AddrPort `yaml:"control" doc:"loopback HTTP address of the control interface (POST /fault, GET /status); empty is none"`
-	Boot       Boot           `yaml:"boot" doc:"folded: lies; home: stands until the first command; sport: the maker's sport mode stands"`
+	Boot       Boot           `yaml:"boot" doc:"folded: lies; home: stands until the first command; sport: the maker's sport mode stands; hung: hangs from a gantry, legs in the air"`
 	Lockstep   bool           `yaml:"lockstep" doc:"time moves 2 ms a command instead of by itself, for tests on busy machines"`
 	Seed       uint64         `yaml:"seed" doc:"seed of noise, biases and faults"`
 	Priority   int            `yaml:"priority" doc:"SCHED_FIFO priority of the robot's thread in real time where the system allows it; 0 leaves it"`
@@ -124,8 +125,10 @@ func (c *Config) Validate() error {
 	if c.Control.IsValid() && !c.Control.Addr().IsLoopback() {
 		return fmt.Errorf("virtual: control: %v is not a loopback address, and this interface has no access control", c.Control)
 	}
-	if c.Boot != BootFolded && c.Boot != BootHome && c.Boot != BootSport {
-		return fmt.Errorf("virtual: boot: %q, want folded, home or sport", c.Boot)
+	switch c.Boot {
+	case BootFolded, BootHome, BootSport, BootHung:
+	default:
+		return fmt.Errorf("virtual: boot: %q, want folded, home, sport or hung", c.Boot)
 	}
 	n := &c.Noise
 	type bound struct {
@@ -160,7 +163,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	for i := range c.Faults {
-		if err := c.Faults[i].Validate(); err != nil {
+		if err := c.admits(&c.Faults[i]); err != nil {
 			return err
 		}
 	}

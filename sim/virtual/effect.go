@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"math"
+	"math/rand/v2"
 
 	"github.com/openclaw-rl/openclaw/agent/wire"
 	"github.com/openclaw-rl/openclaw/sim/mujoco"
@@ -22,18 +23,24 @@ type effect struct {
 	over  bool
 
 	// Memory of single kinds.
-	state wire.LowState // freeze_tick
-	held  []byte        // reorder
-	turn  float64       // other_sender: share not yet given
-	force [3]float64    // push, world
+	state   wire.LowState // freeze_tick, imu_stuck, joint_stuck
+	noise   *rand.Rand    // imu_noise, joint_noise, foreign_state
+	held    []byte        // reorder
+	command *wire.LowCmd  // reorder_command
+	foreign *socket       // foreign_state
+	turn    float64       // other_sender: share not yet given
+	force   [3]float64    // push, world
+	from    float64       // hand: the joint's angle at start, rad
 }
 
-func newEffect(f Fault, id int, t float64) (*effect, error) {
+func newEffect(f Fault, id int, t float64, seed uint64) (*effect, error) {
 	p, err := f.values()
 	if err != nil {
 		return nil, err
 	}
-	return &effect{f: f, k: findKind(f.Kind), p: p, id: id, since: t, start: math.NaN()}, nil
+	e := &effect{f: f, k: findKind(f.Kind), p: p, id: id, since: t, start: math.NaN()}
+	e.noise = rand.New(rand.NewPCG(seed, 0xF0<<32|uint64(id)))
+	return e, nil
 }
 
 // due says whether the effect begins at t.
@@ -58,13 +65,15 @@ func (e *effect) due(t float64, ref *referee) bool {
 
 // begin sets how long it lasts from t on.
 func (e *effect) begin(t float64) {
-	e.on, e.left, e.end, e.turn, e.held = true, e.f.Samples, math.Inf(1), 0, nil
+	e.on, e.left, e.end, e.turn, e.held, e.command = true, e.f.Samples, math.Inf(1), 0, nil, nil
 	switch {
 	case e.f.For > 0:
 		e.end = t + e.f.For
 	case e.f.Samples > 0:
-	case e.k.name == "push":
+	case e.k.name == "push", e.k.name == "press":
 		e.end = t + e.p["ms"]/1e3
+	case e.way() && e.p["how"] == 0:
+		e.end = t + (2*e.p["ms"]+e.p["stay"])/1e3
 	}
 }
 
@@ -85,9 +94,7 @@ func (e *effect) alter(s *wire.LowState, t float64) {
 	nan := float32(math.NaN())
 	switch e.k.name {
 	case "freeze_tick":
-		if e.state.Head[0] == 0 {
-			e.state = *s
-		}
+		e.remember(s)
 		if p["what"] == 0 {
 			s.Tick = e.state.Tick
 		} else {
@@ -98,6 +105,28 @@ func (e *effect) alter(s *wire.LowState, t float64) {
 	case "imu_quat_scale":
 		for i := range s.IMU.Quaternion {
 			s.IMU.Quaternion[i] *= float32(p["scale"])
+		}
+	case "imu_quat_order":
+		q := s.IMU.Quaternion
+		s.IMU.Quaternion = [4]float32{q[1], q[2], q[3], q[0]}
+	case "imu_mirror":
+		mirrorIMU(&s.IMU, int(p["axis"]))
+	case "imu_stuck":
+		e.remember(s)
+		temperature := s.IMU.Temperature
+		s.IMU = e.state.IMU
+		s.IMU.Temperature = temperature
+	case "imu_noise":
+		e.disturbIMU(&s.IMU)
+	case "gyro_sign":
+		for i := range s.IMU.Gyroscope {
+			if axis := int(p["axis"]); axis == i || axis == 3 {
+				s.IMU.Gyroscope[i] *= -1
+			}
+		}
+	case "gyro_units":
+		for i := range s.IMU.Gyroscope {
+			s.IMU.Gyroscope[i] *= 180 / math.Pi
 		}
 	case "imu_tilt":
 		tiltIMU(&s.IMU, int(p["axis"]), p["rad"], p["how"] == 1)
@@ -115,18 +144,48 @@ func (e *effect) alter(s *wire.LowState, t float64) {
 		s.Motor[j].Dq = float32(p["value"])
 	case "joint_offset":
 		s.Motor[j].Q += float32(p["rad"])
+	case "joint_stuck":
+		e.remember(s)
+		for i := range mujoco.Joints {
+			if j == i || j == allJoints {
+				m, was := &s.Motor[i], &e.state.Motor[i]
+				m.Q, m.QRaw, m.Dq, m.DqRaw, m.Ddq, m.DdqRaw = was.Q, was.QRaw, was.Dq, was.DqRaw, was.Ddq, was.DdqRaw
+			}
+		}
+	case "joint_noise":
+		each(s, j, func(m *wire.MotorState) {
+			m.Q += float32(p["q"] * e.noise.NormFloat64())
+			m.Dq += float32(p["dq"] * e.noise.NormFloat64())
+		})
+	case "joint_reversed", "joints_swapped", "legs_swapped":
+		e.wireStates(s)
 	case "power":
 		setPower(s, p["w"])
 	case "power_nan":
 		s.Motor[j].Dq = float32(math.Inf(1))
 	case "temperature":
 		each(s, j, func(m *wire.MotorState) { m.Temperature = int8(p["value"]) })
+	case "temperature_ramp":
+		each(s, j, func(m *wire.MotorState) {
+			c := min(max(float64(m.Temperature)+p["per_s"]*(t-e.start), -128), 127)
+			if m.Temperature = int8(c); c >= overheat {
+				m.Mode = wire.ModeOverheat
+			}
+		})
+	case "motor_drop":
+		s.Motor[j].Mode = wire.ModeDamping
 	case "motor_mode":
 		each(s, j, func(m *wire.MotorState) { m.Mode = uint8(p["value"]) })
 	case "battery":
 		s.BMS.SOC = uint8(p["soc"])
+	case "cells":
+		n := len(s.BMS.CellVoltage)
+		for i := range n {
+			mv := p["mv"] + p["spread"]*(float64(i)/float64(n-1)-0.5)
+			s.BMS.CellVoltage[i] = uint16(min(max(mv, 0), maxCell))
+		}
 	case "cells_missing":
-		s.BMS.CellVoltage = [10]uint16{}
+		clear(s.BMS.CellVoltage[len(s.BMS.CellVoltage)-int(p["n"]):])
 	case "remote_absent":
 		s.Remote = [wire.RemoteSize]byte{}
 	case "remote_buttons", "remote_sticks":
@@ -146,6 +205,20 @@ func (e *effect) alter(s *wire.LowState, t float64) {
 		}
 	case "foot_force_stuck":
 		s.FootForce[int(p["foot"])] = int16(p["value"])
+	case "feet_swapped":
+		a, b := int(p["a"]), int(p["b"])
+		s.FootForce[a], s.FootForce[b] = s.FootForce[b], s.FootForce[a]
+		s.FootForceEst[a], s.FootForceEst[b] = s.FootForceEst[b], s.FootForceEst[a]
+	}
+}
+
+// maxCell is the highest cell voltage that a state carries, mV.
+const maxCell = 8191
+
+// remember keeps the first state that the fault touches.
+func (e *effect) remember(s *wire.LowState) {
+	if e.state.Head[0] == 0 {
+		e.state = *s
 	}
 }
 
@@ -156,35 +229,6 @@ func each(s *wire.LowState, j int, do func(*wire.MotorState)) {
 			do(&s.Motor[i])
 		}
 	}
-}
-
-// tiltIMU turns what the IMU says by rad about the body's roll or pitch axis; set makes that the whole tilt and keeps the yaw.
-func tiltIMU(m *wire.IMU, axis int, rad float64, set bool) {
-	var q [4]float64
-	for i, v := range m.Quaternion {
-		q[i] = float64(v)
-	}
-	by := turn(axis, rad)
-	if set {
-		r := rotation(q)
-		q = turn(2, math.Atan2(r[1][0], r[0][0]))
-	}
-	q = mulQuat(q, by)
-	if set { // gravity alone: what else the accelerometer felt is lost
-		r := rotation(q)
-		for i := range 3 {
-			m.Accelerometer[i] = float32(9.81 * r[2][i])
-		}
-	} else {
-		r, a := rotation(by), m.Accelerometer
-		for i := range 3 { // the turned body sees the same vector the other way round
-			m.Accelerometer[i] = float32(r[0][i]*float64(a[0]) + r[1][i]*float64(a[1]) + r[2][i]*float64(a[2]))
-		}
-	}
-	for i, v := range q {
-		m.Quaternion[i] = float32(v)
-	}
-	m.RPY = rpy(q)
 }
 
 // The joint that setPower uses, and its torque, N·m: all that the wire can carry, so that the speed stays one that walking knows

@@ -2,7 +2,6 @@ package virtual
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 )
@@ -34,128 +33,6 @@ const (
 	maxFaultText    = 1000
 	maxSamples      = 1e6
 )
-
-type paramType uint8
-
-const (
-	number paramType = iota
-	joint            // name or SDK index; all where the kind allows it
-	foot             // FR FL RR RL
-	buttons
-	word
-)
-
-type param struct {
-	name    string
-	typ     paramType
-	value   string // default; "" is required
-	lo, hi  float64
-	words   []string // of word; the first words of a joint beyond the 12
-	meaning string
-}
-
-type kind struct {
-	name    string
-	doc     string
-	params  []param
-	physics bool // acts on the robot, not on what it says
-	once    bool // has no duration
-}
-
-func num(name, value string, lo, hi float64, meaning string) param {
-	return param{name: name, value: value, lo: lo, hi: hi, meaning: meaning}
-}
-
-var (
-	share    = num("p", "1", 0, 1, "share of the frames, drawn")
-	oneJoint = param{name: "joint", typ: joint, value: "FR_thigh", meaning: "name such as FR_calf, or SDK index"}
-	anyJoint = param{name: "joint", typ: joint, value: "all", words: []string{"all"}, meaning: "name, SDK index, or all"}
-	oneFoot  = param{name: "foot", typ: foot, value: "FL", meaning: "FR, FL, RR or RL"}
-)
-
-// kinds is the table of what can go wrong; `clawsim robot --faults` prints it.
-var kinds = []kind{
-	{name: "drop_state", doc: "states are lost on their way", params: []param{share}},
-	{name: "delay_state", doc: "states arrive late", params: []param{
-		num("ms", "20", 0, 10000, "delay, ms"), num("ms_per_s", "0", 0, 10000, "growth of the delay, ms/s")}},
-	{name: "duplicate_state", doc: "states arrive twice", params: []param{share}},
-	{name: "reorder", doc: "states arrive in pairs, the newer first"},
-	{name: "corrupt_state", doc: "one bit of the state is flipped, so its CRC is wrong", params: []param{share}},
-	{name: "short_state", doc: "a datagram of bytes bytes more, behind the state", params: []param{num("bytes", "771", 1, 806, "length; 771 is an A1's")}},
-	{name: "long_state", doc: "a datagram of bytes bytes more, behind the state", params: []param{num("bytes", "900", 808, 1472, "length")}},
-	{name: "empty_state", doc: "a datagram of no bytes more, behind the state"},
-	{name: "zeros_state", doc: "807 zero bytes instead of the state"},
-	{name: "freeze_tick", doc: "the tick stands still, or the whole state", params: []param{
-		{name: "what", typ: word, value: "tick", words: []string{"tick", "state"}, meaning: "tick or state"}}},
-	{name: "imu_quat_zero", doc: "the quaternion is all zeros"},
-	{name: "imu_quat_scale", doc: "the quaternion has another length", params: []param{num("scale", "0.5", -100, 100, "its length")}},
-	{name: "imu_tilt", doc: "quaternion, accelerometer and rpy say another tilt", params: []param{
-		num("rad", "0.7", -math.Pi, math.Pi, "tilt, rad"),
-		{name: "axis", typ: word, value: "roll", words: []string{"roll", "pitch"}, meaning: "roll or pitch"},
-		{name: "how", typ: word, value: "add", words: []string{"add", "set"}, meaning: "add to the true one, or set it"}}},
-	{name: "gyro_nan", doc: "the gyroscope's x is NaN"},
-	{name: "acc_nan", doc: "the accelerometer's z is NaN"},
-	{name: "joint_nan", doc: "a joint's angle or speed is NaN", params: []param{oneJoint,
-		{name: "what", typ: word, value: "q", words: []string{"q", "dq"}, meaning: "q or dq"}}},
-	{name: "joint_speed", doc: "a joint's speed reads value", params: []param{oneJoint, num("value", "29", -1e6, 1e6, "rad/s")}},
-	{name: "joint_offset", doc: "a joint's angle reads off by rad", params: []param{oneJoint, num("rad", "0.5", -100, 100, "rad")}},
-	{name: "power", doc: "sum |tauEst dq| of the state is that many W, by torque and speed of FR_calf", params: []param{
-		num("w", "800", 0, 2000, "W")}},
-	{name: "power_nan", doc: "a joint's speed is infinite, so power is no number", params: []param{oneJoint}},
-	{name: "temperature", doc: "a motor's temperature reads value", params: []param{anyJoint, num("value", "80", -128, 127, "C")}},
-	{name: "motor_mode", doc: "a motor reports mode value", params: []param{anyJoint, num("value", "8", 0, 255, "mode byte, 8 is overheat")}},
-	{name: "battery", doc: "the state of charge reads soc", params: []param{num("soc", "8", 0, 255, "%")}},
-	{name: "cells_missing", doc: "all cell voltages read 0"},
-	{name: "remote_absent", doc: "the hand remote's 40 bytes are zero"},
-	{name: "remote_buttons", doc: "buttons of the hand remote are down", params: []param{
-		{name: "buttons", typ: buttons, value: "L2+B", meaning: "names joined by +, or a number such as 0x220"}}},
-	{name: "remote_sticks", doc: "sticks of the hand remote", params: []param{
-		num("lx", "0", -1, 1, "left stick, right is +"), num("ly", "0", -1, 1, "left stick, forward is +"),
-		num("rx", "0", -1, 1, "right stick, right is +"), num("ry", "0", -1, 1, "right stick, forward is +")}},
-	{name: "foot_force_zero", doc: "all foot sensors read 0"},
-	{name: "foot_force_offset", doc: "counts are added to the foot sensors", params: []param{
-		num("fr", "20", -32768, 32767, "counts"), num("fl", "40", -32768, 32767, "counts"), num("rr", "60", -32768, 32767, "counts"),
-		num("rl", "80", -32768, 32767, "counts"), num("drift", "0", -1000, 1000, "counts/s")}},
-	{name: "foot_force_stuck", doc: "one foot sensor reads value", params: []param{oneFoot, num("value", "120", -32768, 32767, "counts")}},
-
-	{name: "drop_command", doc: "commands are lost on their way to the robot", physics: true, params: []param{share}},
-	{name: "delay_command", doc: "the motors get each command late", physics: true, params: []param{num("ms", "20", 0, 10000, "delay, ms")}},
-	{name: "other_sender", doc: "another program's frames arrive between ours", physics: true, params: []param{
-		{name: "what", typ: word, value: "damping", words: []string{"damping", "pose"}, meaning: "damping (Kd 3), or the pose home with kp"},
-		num("kp", "60", 0, 1000, "of pose"), num("kd", "5", 0, 1000, "of pose"), num("share", "1", 0, 1, "share of the time that theirs are in force")}},
-	{name: "push", doc: "a force on the trunk", physics: true, params: []param{
-		num("n", "40", 0, 5000, "N"), num("ms", "100", 2, 1e6, "how long, ms, unless a duration is given"),
-		num("dir", "90", -360, 360, "degrees from forward, to the left")}},
-	{name: "kick", doc: "the robot's velocity changes at once", physics: true, once: true, params: []param{
-		num("vx", "0", -10, 10, "m/s, forward"), num("vy", "0.3", -10, 10, "m/s, left"), num("vz", "0", -10, 10, "m/s, up")}},
-	{name: "friction", doc: "the floor's friction", physics: true, params: []param{num("mu", "0.3", 0.01, 10, "sliding friction")}},
-	{name: "restart", doc: "the robot's computer starts anew: motors without power, the robot lies folded, tick 0", physics: true, once: true,
-		params: []param{num("down", "0", 0, 1e4, "s without an answer")}},
-	{name: "sport_returns", doc: "the maker's sport mode takes the motors and opens its port", physics: true},
-	{name: "clear", doc: "ends every fault in force and forgets those to come", physics: true, once: true},
-}
-
-func findKind(name string) *kind {
-	for i := range kinds {
-		if kinds[i].name == name {
-			return &kinds[i]
-		}
-	}
-	return nil
-}
-
-// FaultHelp is the table of kinds as text.
-func FaultHelp() string {
-	var b strings.Builder
-	for _, k := range kinds {
-		fmt.Fprintf(&b, "%-18s %s\n", k.name, k.doc)
-		for _, p := range k.params {
-			fmt.Fprintf(&b, "  %-16s %s (default %s)\n", p.name, p.meaning, p.value)
-		}
-	}
-	b.WriteString("samples=N ends any of them after N states instead of a duration.\n")
-	return b.String()
-}
 
 // ParseFault reads a fault's text form. Its error names the part that is wrong.
 func ParseFault(text string) (Fault, error) {
@@ -337,6 +214,9 @@ func (f *Fault) values() (map[string]float64, error) {
 			return bad("%s %v", p.name, err)
 		}
 		values[p.name] = v
+	}
+	if a, b := f.Params["a"], f.Params["b"]; values["a"] == values["b"] && (a != "" || b != "") {
+		return bad("a and b are the same")
 	}
 	for name := range f.Params {
 		if _, known := values[name]; !known {

@@ -3,9 +3,11 @@ package virtual_test
 import (
 	"bytes"
 	"math"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/agent/wire"
@@ -124,7 +126,16 @@ func TestFaultsOnTheWay(t *testing.T) {
 		{"short_state", 2, func(got [][]byte, _ uint32) bool { return decodes(got[0]) && len(got[1]) == 771 }},
 		{"long_state,bytes=1087", 2, func(got [][]byte, _ uint32) bool { return decodes(got[0]) && len(got[1]) == 1087 }},
 		{"empty_state", 2, func(got [][]byte, _ uint32) bool { return decodes(got[0]) && len(got[1]) == 0 }},
+		{"foreign_state", 2, func(got [][]byte, _ uint32) bool { return decodes(got[0]) && bytes.Equal(got[0], got[1]) }},
+		{"foreign_state,what=lie", 2, func(got [][]byte, tick uint32) bool {
+			return decodes(got[1]) && go1.Tilt(&s.IMU.Quaternion) < 0.1 && decodes(got[0]) && go1.Tilt(&s.IMU.Quaternion) > 1.5 && s.Tick == tick+100
+		}},
+		{"foreign_state,what=garbage", 2, func(got [][]byte, _ uint32) bool {
+			return len(got[0]) == wire.LowStateSize && !decodes(got[0]) && decodes(got[1])
+		}},
 		{"drop_command", 1, func(got [][]byte, _ uint32) bool { return len(got[0]) == 0 }},
+		{"duplicate_command", 2, func(got [][]byte, _ uint32) bool { return decodes(got[0]) && bytes.Equal(got[0], got[1]) }},
+		{"corrupt_command", 1, func(got [][]byte, _ uint32) bool { return len(got[0]) == 0 }},
 	}
 	for _, tc := range tests {
 		t.Run(tc.fault, func(t *testing.T) {
@@ -138,7 +149,7 @@ func TestFaultsOnTheWay(t *testing.T) {
 			c := newClient(t, r.Addr())
 			// A command is lost before the step it would have made, a state behind it.
 			first, last := 19, 28
-			if fault.Kind == "drop_command" {
+			if strings.HasSuffix(fault.Kind, "_command") {
 				first, last = 20, 29
 			}
 			for i := range 40 {
@@ -161,6 +172,134 @@ func TestFaultsOnTheWay(t *testing.T) {
 			r.Stop()
 			if f := r.Records("fault"); len(f) != 2 || f[0].Tick() != 40 {
 				t.Errorf("fault records: %v", f)
+			}
+			sum, frames, crc := r.Summary(), uint64(40), uint64(0)
+			switch fault.Kind {
+			case "drop_command":
+				frames -= 10
+			case "duplicate_command":
+				frames += 10
+			case "corrupt_command":
+				frames, crc = frames-10, 10
+			}
+			if sum.Frames != frames || sum.Rejected["crc"] != crc {
+				t.Errorf("%d frames, want %d; refused %v", sum.Frames, frames, sum.Rejected)
+			}
+		})
+	}
+}
+
+// A foreign state comes from a port that is not the robot's, and no more of it when the fault has ended.
+func TestForeignStateIsForeign(t *testing.T) {
+	r := virtualtest.Start(t, virtualtest.Config())
+	c := newClient(t, r.Addr())
+	r.Fault("foreign_state,what=lie,samples=2@now")
+	seen := map[netip.AddrPort]int{}
+	for i := range 6 {
+		c.send(encode(t, damping()))
+		for range 1 + b2i(i < 2) {
+			c.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+			_, from, err := c.conn.ReadFromUDPAddrPort(c.buf[:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[netip.AddrPortFrom(from.Addr().Unmap(), from.Port())]++
+		}
+	}
+	if len(seen) != 2 || seen[r.Addr()] != 6 || !c.nothing() {
+		t.Errorf("states came from %v; the robot is %v", seen, r.Addr())
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// The second of a pair is executed first, and then the older one: it is what the motors follow.
+func TestCommandsReordered(t *testing.T) {
+	cfg := virtualtest.Config()
+	cfg.LogEveryFrame = true
+	r := virtualtest.Start(t, cfg)
+	c := newClient(t, r.Addr())
+	r.Fault("reorder_command,samples=4@now")
+	var modes []int
+	for i := range 6 {
+		cmd := damping()
+		cmd.Motor[0].Mode, cmd.Motor[1].Kd = byte(100+i), float32(1+i)
+		n := 1
+		if i == 1 || i == 3 {
+			n = 2
+		}
+		var s wire.LowState
+		for _, b := range c.exchange(cmd, n) {
+			if len(b) == 0 {
+				modes = append(modes, -1)
+			} else if err := wire.DecodeLowState(b, &s); err != nil {
+				t.Fatal(err)
+			} else {
+				modes = append(modes, int(s.Motor[0].Mode))
+			}
+		}
+	}
+	if want := []int{-1, 100, 100, -1, 102, 102, 104, 105}; !reflect.DeepEqual(modes, want) {
+		t.Errorf("modes %v, want %v", modes, want)
+	}
+	r.Stop()
+	var kd []int
+	for _, f := range r.Records("frame") {
+		kd = append(kd, int(f.Number("kd")))
+	}
+	if want := []int{3, 3, 4, 3, 5, 6}; !reflect.DeepEqual(kd, want) { // the largest of the twelve; the others have 3
+		t.Errorf("kd in order of execution %v, want %v", kd, want)
+	}
+}
+
+// What a command asks of a motor goes where the wires go: each sender commands the motor whose report it reads there.
+func TestCommandsFollowWires(t *testing.T) {
+	straight := [go1.Joints]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
+	for fault, tc := range map[string]struct {
+		motor    [go1.Joints]int // that the command for each joint reaches
+		reversed int             // joint that then turns the other way
+	}{
+		"legs_swapped,a=FR,b=RL":        {[go1.Joints]int{9, 10, 11, 3, 4, 5, 6, 7, 8, 0, 1, 2}, -1},
+		"joints_swapped,leg=FL":         {[go1.Joints]int{0, 1, 2, 3, 5, 4, 6, 7, 8, 9, 10, 11}, -1},
+		"joint_reversed,joint=RR_thigh": {straight, 7},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			r, c := hung(t, fault+"@0")
+			for range 500 { // legs are still
+				c.step(damping())
+			}
+			before := c.step(damping())
+			for j := range go1.Joints {
+				cmd := damping()
+				cmd.Motor[j].Kd, cmd.Motor[j].Tau = 0.5, -3
+				from := r.Status().Q
+				s := c.step(cmd)
+				for range 40 {
+					c.step(cmd)
+				}
+				said, moved := 0, 0
+				for i := range go1.Joints {
+					if math.Abs(float64(s.Motor[i].TauEst)) > 2 {
+						said = said*100 + i + 1
+					}
+				}
+				is := r.Status().Q
+				for i := range is {
+					if math.Abs(is[i]-from[i]) > math.Abs(is[moved]-from[moved]) {
+						moved = i
+					}
+				}
+				if d := is[moved] - from[moved]; said != j+1 || moved != tc.motor[j] || (d > 0) != (j == tc.reversed) {
+					t.Errorf("joint %d: torque is reported by %d, and %d moves by %v rad", j, said-1, moved, d)
+				}
+				for range 200 { // back to where it hung, still
+					c.step(servoAt(&before, 20, 3))
+				}
 			}
 		})
 	}
@@ -383,6 +522,42 @@ func TestPhysicalFaults(t *testing.T) {
 			t.Errorf("it does not lie: %v m", h)
 		}
 	})
+	t.Run("motor_drop", func(t *testing.T) {
+		r, c := standing(t)
+		before := c.step(servo(60, 5))
+		r.Fault("motor_drop,joint=FL_calf@now+0.2")
+		var s wire.LowState
+		for range 95 {
+			s = c.step(servo(60, 5))
+		}
+		if m := s.Motor[5]; m.Mode != wire.ModeDamping || math.Abs(float64(m.TauEst)) > 1 || math.Abs(float64(before.Motor[5].TauEst)) < 3 {
+			t.Errorf("the calf: %+v, before %+v", m, before.Motor[5])
+		}
+		if s.Motor[2].Mode != wire.ModeServo || r.Status().Pos[2] > 0.27 {
+			t.Errorf("FR_calf is in mode %#x; the robot is still at %v m", s.Motor[2].Mode, r.Status().Pos[2])
+		}
+		for range 10 {
+			s = c.step(servo(60, 5))
+		}
+		if m := s.Motor[5]; m.Mode != wire.ModeServo || math.Abs(float64(m.TauEst)) < 3 {
+			t.Errorf("the calf does not come back: %+v", m)
+		}
+	})
+	t.Run("temperature_ramp", func(t *testing.T) {
+		r, c := standing(t)
+		r.Fault("temperature_ramp,joint=RR_hip,per_s=100@now")
+		was := int8(0)
+		for i := range 500 {
+			m := c.step(servo(60, 5)).Motor[6]
+			if want := min(28+100*0.002*float64(i), 127); math.Abs(float64(m.Temperature)-want) > 2 || m.Temperature < was {
+				t.Fatalf("step %d: %d C, want %v", i, m.Temperature, want)
+			}
+			was = m.Temperature
+			if hot := m.Temperature >= 100; hot != (m.Mode == wire.ModeOverheat) {
+				t.Fatalf("%d C in mode %#x", m.Temperature, m.Mode)
+			}
+		}
+	})
 	t.Run("sport_returns", func(t *testing.T) {
 		r, c := standing(t)
 		r.Fault("sport_returns@now+0.4")
@@ -494,6 +669,34 @@ func TestParseFault(t *testing.T) {
 		"remote_buttons,buttons=L2+C@1":            `"C" is not a button`,
 		"remote_buttons,buttons=0x1FFF0@1":         "button",
 		"kick@1+2":                                 "has no duration",
+		"imu_mirror,axis=roll@1":                   "axis is \"roll\", want x or y or z",
+		"gyro_sign,axis=w@1":                       "axis",
+		"gyro_units,by=2@1":                        `no parameter "by"`,
+		"imu_noise,gyro=-1@1":                      "gyro",
+		"imu_noise,quat=4@1":                       "quat",
+		"joint_noise,dq=1e9@1":                     "dq",
+		"joint_stuck,joint=tail@1":                 "joint",
+		"legs_swapped,b=FR@1":                      "a and b are the same",
+		"legs_swapped,a=7@1":                       "a",
+		"joints_swapped,a=calf@1":                  "a and b are the same",
+		"joints_swapped,a=knee@1":                  "a",
+		"feet_swapped,a=FL@1":                      "a and b are the same",
+		"joint_reversed,joint=all@1":               "joint",
+		"motor_drop,joint=all@1":                   "joint",
+		"temperature_ramp,per_s=NaN@1":             "per_s",
+		"cells,mv=9000@1":                          "mv",
+		"cells_missing,n=0@1":                      "n",
+		"foreign_state,what=nothing@1":             "what",
+		"duplicate_command,p=1.5@1":                "p",
+		"reorder_command,p=1@1":                    `no parameter "p"`,
+		"corrupt_command,p=-1@1":                   "p",
+		"turn,axis=x@1":                            "axis",
+		"turn,rad=4@1":                             "rad",
+		"turn,ms=1@1":                              "ms",
+		"hand,how=away@1":                          "how",
+		"hand,nm=1e3@1":                            "nm",
+		"press,foot=FX@1":                          "foot",
+		"press,net=2@1":                            "net",
 		"drop_state@1" + strings.Repeat(" ", 1000): "at most",
 	} {
 		if f, err := virtual.ParseFault(text); err == nil || !strings.Contains(err.Error(), part) {
@@ -551,7 +754,9 @@ func TestScript(t *testing.T) {
 
 func FuzzFault(f *testing.F) {
 	for _, s := range []string{"drop_state@1", "push,n=60,ms=200,dir=90@stand+1+2/5", "remote_buttons,buttons=L2+B,samples=3@walk+1",
-		"imu_tilt,rad=1,axis=pitch,how=set@now+10ms", "@", ",@/+", "kick@1e400", "joint_nan,joint=FR_calf@0"} {
+		"imu_tilt,rad=1,axis=pitch,how=set@now+10ms", "turn,axis=yaw,rad=-0.5,ms=800,stay=100,how=hold@stand+1/9", "hand,joint=11,rad=-0.3,nm=20@now+3",
+		"press,foot=RL,n=60,net=0@walk", "legs_swapped,a=FR,b=RL@0", "joints_swapped,leg=RR,a=hip,b=calf@0+1", "foreign_state,what=lie,p=0.5,samples=9@2",
+		"cells,mv=3700,spread=200@1", "imu_noise,gyro=0.1,acc=1,quat=0.01@now", "legs_swapped,a=FL@1", "reorder_command,samples=2@0", "@", ",@/+", "kick@1e400", "joint_nan,joint=FR_calf@0"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -32,6 +32,7 @@ var (
 
 // referee watches physics.
 type referee struct {
+	hung                   bool // from a gantry: it neither stands nor falls
 	stood, fallen, walking bool
 	still, lying, fast     float64 // s so far
 	speed                  float64 // m/s, low pass
@@ -72,6 +73,10 @@ func (r *referee) step(st *mujoco.State, cmd *mujoco.MotorCmd, t, dt float64) (e
 		rot[2][0]*head-headRadius)
 	r.lowestKnee = min(st.KneeHeight[0], st.KneeHeight[1], st.KneeHeight[2], st.KneeHeight[3])
 
+	if r.hung {
+		r.posture = "hung"
+		return "", ""
+	}
 	torque := false
 	for i := range mujoco.Joints {
 		torque = torque || cmd.Mode[i] == mujoco.ModeServo && cmd.Kp[i] > 0

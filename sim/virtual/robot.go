@@ -66,7 +66,7 @@ type Robot struct {
 
 	effects []*effect
 	nextID  int
-	pushed  [3]float64
+	pushed  mujoco.Hands // what physics has been given
 	outbox  []packet
 	waiting *datagram // taken from the socket, but younger than the step to be made
 	frame   []byte
@@ -165,22 +165,43 @@ func (r *Robot) closeSim() {
 func (r *Robot) boot(b Boot) error {
 	pose := mujoco.FoldedPose()
 	r.cmd = limp()
-	if b != BootFolded {
+	switch b {
+	case BootHome, BootSport:
 		pose = mujoco.HomePose()
 		r.cmd = mujoco.Servo(pose.Q, standKp, standKd)
 		r.modes, r.sport = r.cmd.Mode, b == BootSport
 		r.ref.posture = "standing"
+	case BootHung:
+		pose = hangingPose()
+		r.ref.hung, r.ref.posture = true, "hung"
 	}
 	if err := r.sim.Reset(pose); err != nil {
 		return err
 	}
-	if err := r.sim.Advance(&r.cmd, settleSteps); err != nil {
+	if err := r.settle(b == BootHung); err != nil {
 		return err
 	}
-	r.sim.Read(&r.st)
 	r.sense.lastDq = r.st.Dq
 	r.sense.sense(&r.sample, &r.st, &r.modes, r.time(), stepSeconds)
 	r.sample.Tick = r.tick
+	return nil
+}
+
+// settle lets physics come to rest, on the floor or from the gantry.
+func (r *Robot) settle(hung bool) error {
+	if !hung {
+		err := r.sim.Advance(&r.cmd, settleSteps)
+		r.sim.Read(&r.st)
+		return err
+	}
+	r.sim.Read(&r.st)
+	for range settleHung {
+		r.applyHands()
+		if err := r.sim.Advance(&r.cmd, 1); err != nil {
+			return err
+		}
+		r.sim.Read(&r.st)
+	}
 	return nil
 }
 
@@ -255,7 +276,7 @@ var ErrEnded = errors.New("virtual: the robot has ended")
 
 // Inject schedules a fault, its times counted as Fault says; a time that has passed is now.
 func (r *Robot) Inject(f Fault) error {
-	if err := f.Validate(); err != nil {
+	if err := r.cfg.admits(&f); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -305,6 +326,9 @@ func (r *Robot) Close() {
 		}
 		r.low.close()
 		r.closeHigh()
+		for _, e := range r.effects {
+			e.silence()
+		}
 		r.closeSim()
 	})
 }
@@ -422,7 +446,7 @@ func (r *Robot) advance() {
 		r.late = r.late[1:]
 	}
 	cmd := r.executed()
-	r.applyPush()
+	r.applyHands()
 	if err := r.sim.Advance(&cmd, 1); err != nil {
 		r.badRun++
 		r.n.physics++
@@ -461,6 +485,10 @@ func (r *Robot) executed() mujoco.MotorCmd {
 		cmd = mujoco.Servo(mujoco.HomePose().Q, standKp, standKd)
 	}
 	for _, e := range r.effects {
+		if e.on && e.k.name == "motor_drop" {
+			j := int(e.p["joint"])
+			cmd.Kp[j], cmd.Kd[j], cmd.Tau[j], cmd.Mode[j] = 0, 0, 0, mujoco.ModeServo
+		}
 		if !e.on || e.k.name != "other_sender" {
 			continue
 		}
@@ -506,7 +534,7 @@ func (r *Robot) publish() {
 		}
 	}
 	*s = Status{
-		T: r.time(), Tick: r.tick, Posture: r.ref.posture, Pos: r.st.Pos, Quat: r.st.Quat, Tilt: r.ref.tilt, Velocity: r.ref.body,
+		T: r.time(), Tick: r.tick, Posture: r.ref.posture, Pos: r.st.Pos, Quat: r.st.Quat, Tilt: r.ref.tilt, Q: r.st.Q, Velocity: r.ref.body,
 		VelIMU: r.st.LinVelIMU, Class: r.class, Frames: r.n.frames, Answered: r.n.answered, Falls: r.ref.falls, Walking: r.ref.walking, Sport: r.sport, Active: active,
 		MaxTorque: r.n.maxTorque, LastTorque: r.n.torqueTick,
 	}

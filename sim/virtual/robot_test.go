@@ -336,7 +336,8 @@ func TestBatteryOff(t *testing.T) {
 func TestLockstepRepeats(t *testing.T) {
 	cfg := virtualtest.Config()
 	cfg.LogEveryFrame = true
-	for _, f := range []string{"drop_state,p=0.3@0.1", "corrupt_state,p=0.2@0.2+0.2", "push,n=50@0.3", "foot_force_offset,drift=3@0"} {
+	for _, f := range []string{"drop_state,p=0.3@0.1", "corrupt_state,p=0.2@0.2+0.2", "push,n=50@0.3", "foot_force_offset,drift=3@0",
+		"imu_noise@0.1+0.2", "joint_noise,q=0.01@0", "corrupt_command,p=0.1@0.35+0.1", "motor_drop@0.4+0.05", "legs_swapped@0.3+0.1", "press@0.1"} {
 		fault, err := virtual.ParseFault(f)
 		if err != nil {
 			t.Fatal(err)

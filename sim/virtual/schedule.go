@@ -2,13 +2,16 @@ package virtual
 
 import (
 	"math"
+	"net/netip"
 	"slices"
+
+	"github.com/openclaw-rl/openclaw/sim/mujoco"
 )
 
 // add puts a fault on the list.
 func (r *Robot) add(f Fault) error {
 	r.nextID++
-	e, err := newEffect(f, r.nextID, r.time())
+	e, err := newEffect(f, r.nextID, r.time(), r.cfg.Seed)
 	if err != nil {
 		return err
 	}
@@ -33,7 +36,7 @@ func (r *Robot) schedule() {
 		}
 		if t+1e-9 >= e.end {
 			r.finish(e)
-		} else if e.k.physics && e.k.name != "drop_command" { // its samples are steps
+		} else if e.k.counts == steps {
 			r.used(e)
 		}
 	}
@@ -50,9 +53,15 @@ func (r *Robot) start(e *effect, t float64) {
 		e.start = t // what drift and growth count from
 	}
 	e.begin(t)
-	r.begin("fault").text("kind", e.k.name).flag("on", true).text("fault", e.f.String()).count("id", int64(e.id)).end()
 	p := e.p
+	r.record(e, true)
 	switch e.k.name {
+	case "hand":
+		e.from = r.st.Q[int(p["joint"])]
+	case "foreign_state":
+		var err error
+		e.foreign, err = listen(netip.AddrPortFrom(r.low.addr.Addr(), 0))
+		r.check(err)
 	case "push":
 		sin, cos := math.Sincos(r.yaw() + p["dir"]*math.Pi/180)
 		e.force = [3]float64{p["n"] * cos, p["n"] * sin, 0}
@@ -94,8 +103,19 @@ func (r *Robot) finish(e *effect) {
 	case "sport_returns":
 		r.sport = false
 		r.closeHigh()
+	case "foreign_state":
+		e.silence()
 	}
-	r.begin("fault").text("kind", e.k.name).flag("on", false).text("fault", e.f.String()).count("id", int64(e.id)).end()
+	r.record(e, false)
+}
+
+// record logs that a fault begins or ends.
+func (r *Robot) record(e *effect, on bool) {
+	l := r.begin("fault").text("kind", e.k.name).flag("on", on).text("fault", e.f.String()).count("id", int64(e.id))
+	if e.k.person {
+		l.flag("person", true)
+	}
+	l.end()
 }
 
 // check logs what physics or the system refused.
@@ -105,7 +125,7 @@ func (r *Robot) check(err error) {
 	}
 }
 
-// restart is the robot's computer starting anew; it was laid down before.
+// restart is the robot's computer starting anew; it was laid down before, unless it hangs.
 func (r *Robot) restart(downTo float64) {
 	r.tick, r.downTo, r.class = 0, downTo, ClassNone
 	r.n.torqueTick, r.n.dampingTick, r.n.torqueAfter = -1, -1, 0
@@ -114,22 +134,25 @@ func (r *Robot) restart(downTo float64) {
 	r.ref.stoodAt, r.ref.walkedAt, r.ref.falls = stood, walked, falls
 	r.closeHigh()
 	r.cmd, r.late, r.modes, r.hasCmd, r.sport = limp(), nil, [len(r.modes)]byte{}, false, false
-	r.check(r.sim.SetState(r.folded))
-	r.sim.Read(&r.st)
-	r.sense.lastDq = r.st.Dq
+	if r.ref.hung = r.cfg.Boot == BootHung; !r.ref.hung { // which hangs on
+		r.check(r.sim.SetState(r.folded))
+		r.pushed = mujoco.Hands{}
+		r.sim.Read(&r.st)
+		r.sense.lastDq = r.st.Dq
+	}
 	r.sample.Tick = r.tick
 }
 
-// dropped draws whether a command is lost.
-func (r *Robot) dropped() bool {
-	lost := false
+// struck draws whether a command suffers from a kind of fault.
+func (r *Robot) struck(kind string) bool {
+	hit := false
 	for _, e := range r.effects {
-		if e.on && e.k.name == "drop_command" {
-			lost = r.hit(e) || lost
+		if e.on && e.k.name == kind {
+			hit = r.hit(e) || hit
 			r.used(e)
 		}
 	}
-	return lost
+	return hit
 }
 
 // commandDelay is how late a command takes effect, s.
@@ -145,22 +168,6 @@ func (r *Robot) commandDelay() (s float64) {
 // sportBack says whether sport mode holds the motors whatever the low level says.
 func (r *Robot) sportBack() bool {
 	return slices.ContainsFunc(r.effects, func(e *effect) bool { return e.on && e.k.name == "sport_returns" })
-}
-
-// applyPush gives physics the sum of the pushes in force.
-func (r *Robot) applyPush() {
-	var sum [3]float64
-	for _, e := range r.effects {
-		if e.on && e.k.name == "push" {
-			for i := range sum {
-				sum[i] += e.force[i]
-			}
-		}
-	}
-	if sum != r.pushed {
-		r.pushed = sum
-		r.check(r.sim.SetPush(sum, [3]float64{}))
-	}
 }
 
 // yaw is where the robot heads, rad.

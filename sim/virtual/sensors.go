@@ -23,6 +23,7 @@ type sensors struct {
 	temperature [mujoco.Joints]float64 // C
 	charge      float64                // Wh
 	lastDq      [mujoco.Joints]float64
+	pressed     [mujoco.Legs]float64 // N, by hands on the feet
 }
 
 func newSensors(cfg *Config) *sensors {
@@ -50,7 +51,7 @@ func (s *sensors) sense(out *wire.LowState, st *mujoco.State, modes *[mujoco.Joi
 	s.battery(&out.BMS, st, dt)
 	n := &s.cfg.Noise
 	for leg := range st.FootForce {
-		v := n.FootOffset[leg] + n.FootDrift[leg]*t + n.FootScale*st.FootForce[leg] + n.FootNoise*s.draw.NormFloat64()
+		v := n.FootOffset[leg] + n.FootDrift[leg]*t + n.FootScale*(st.FootForce[leg]+s.pressed[leg]) + n.FootNoise*s.draw.NormFloat64()
 		out.FootForce[leg] = toI16(v)
 	}
 	if s.cfg.Remote.Present {

@@ -12,6 +12,12 @@ import (
 // batteryOff in LowCmd.BMSOff switches a Go1's battery off.
 const batteryOff = 0xA5
 
+// Where a bit may flip and nothing but the CRC is wrong: behind the header, and before the bytes that the CRC leaves out and itself.
+const (
+	headEnd = 22
+	crcTail = 7
+)
+
 // receive takes one datagram on the low-level port.
 func (r *Robot) receive(d *datagram) {
 	if r.off || r.time() < r.downTo {
@@ -20,17 +26,25 @@ func (r *Robot) receive(d *datagram) {
 		}
 		return
 	}
+	hurt := len(d.b) == wire.LowCmdSize && r.struck("corrupt_command")
+	if hurt {
+		// Never head, level flag or CRC: what is wrong is the CRC and nothing else.
+		d.b[headEnd+r.draw.IntN(wire.LowCmdSize-crcTail-headEnd)] ^= 1 << r.draw.IntN(8)
+	}
 	var c wire.LowCmd
 	if _, err := wire.DecodeLowCmd(d.b, &c); err != nil {
 		reason, _ := wire.ReasonOf(err)
 		r.reject(reason, d)
+		if hurt && r.cfg.Lockstep {
+			r.stepUnanswered(d)
+		}
 		return
 	}
 	if !finiteCmd(&c) {
 		r.reject(wire.RejectNonFinite, d)
 		return
 	}
-	if r.dropped() {
+	if r.struck("drop_command") {
 		r.n.dropped++
 		if t := r.time(); t-r.n.dropAt >= 1 {
 			r.n.dropAt = t
@@ -41,14 +55,40 @@ func (r *Robot) receive(d *datagram) {
 		}
 		return
 	}
-	r.accept(&c, d)
+	arriving := []*wire.LowCmd{&c}
+	if r.struck("duplicate_command") {
+		arriving = append(arriving, &c)
+	}
+	for _, e := range r.effects {
+		if !e.on || e.k.name != "reorder_command" {
+			continue
+		}
+		first := e.command
+		if e.command = nil; first == nil { // it waits for the one behind it
+			e.command = &c
+			r.used(e)
+			if r.cfg.Lockstep {
+				r.stepUnanswered(d)
+			}
+			return
+		}
+		arriving = append(arriving, first)
+		r.used(e)
+	}
+	for _, c := range arriving {
+		r.accept(c, d)
+		if !r.cfg.Lockstep {
+			r.answer(d.from)
+		}
+	}
 	if !r.cfg.Lockstep {
-		r.answer(d.from)
 		return
 	}
 	r.advance()
 	if !r.ahead(d) {
-		r.answer(d.from)
+		for range arriving {
+			r.answer(d.from)
+		}
 	}
 }
 
@@ -102,7 +142,8 @@ func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
 			r.begin("sender").text("sender", d.from.String()).text("before", before.String()).end()
 		}
 	}
-	m := motorCmd(c)
+	told := motorCmd(c)
+	m := r.wireCommand(told)
 	class := Classify(c)
 	n.class[slices.Index(classes[:], class)]++
 	torques, kp, kd := predicted(&m, &r.st)
@@ -117,7 +158,7 @@ func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
 		n.torqueAfter++
 		if r.hasCmd && r.class == ClassTorque {
 			for i := range m.Q {
-				r.stepMax = max(r.stepMax, math.Abs(m.Q[i]-r.target[i]))
+				r.stepMax = max(r.stepMax, math.Abs(told.Q[i]-r.target[i]))
 			}
 		}
 	} else if class == ClassDamping && r.class == ClassTorque {
@@ -130,13 +171,13 @@ func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
 	}
 	if r.cfg.LogEveryFrame {
 		l := r.begin("frame").text("class", string(class)).count("frame", int64(n.frames)).number("kp", kp).number("kd", kd).number("torque", torque).
-			list("torques", torques[:]...).list("target", m.Q[:]...)
+			list("torques", torques[:]...).list("target", told.Q[:]...)
 		if !r.cfg.Lockstep { // there logs of equal runs are equal
 			l.count("rx_us", d.atNs/1e3)
 		}
 		l.end()
 	}
-	r.target = m.Q
+	r.target = told.Q
 	if c.BMSOff == batteryOff {
 		r.off = true
 		r.letGo("battery switched off")
@@ -185,7 +226,7 @@ func (r *Robot) answer(to netip.AddrPort) {
 	copies, delay, lost := 1, 0., false
 	var extra [][]byte
 	for _, e := range r.effects {
-		if !e.on || e.k.physics {
+		if !e.on || e.k.counts != states {
 			continue
 		}
 		hit := r.hit(e)
@@ -200,9 +241,11 @@ func (r *Robot) answer(to netip.AddrPort) {
 			}
 		case "corrupt_state":
 			if hit {
-				// Never head, level flag or CRC: what is wrong is the CRC and nothing else.
-				at := 22 + r.draw.IntN(wire.LowStateSize-7-22)
-				frame[at] ^= 1 << r.draw.IntN(8)
+				frame[headEnd+r.draw.IntN(wire.LowStateSize-crcTail-headEnd)] ^= 1 << r.draw.IntN(8)
+			}
+		case "foreign_state":
+			if hit {
+				e.speak(&s, frame, to)
 			}
 		case "zeros_state":
 			clear(frame)
@@ -240,6 +283,37 @@ func (r *Robot) answer(to netip.AddrPort) {
 	}
 	if r.cfg.Lockstep && sent == 0 {
 		r.sendEmpty(to)
+	}
+}
+
+// speak sends a state from the address of foreign_state.
+func (e *effect) speak(s *wire.LowState, frame []byte, to netip.AddrPort) {
+	if e.foreign == nil { // the system refused it, as the log says
+		return
+	}
+	b := slices.Clone(frame)
+	switch e.p["what"] {
+	case 1:
+		lie := *s
+		lie.Tick += 100
+		tiltIMU(&lie.IMU, 0, math.Pi/2, true)
+		var err error
+		if b, err = wire.AppendLowState(nil, &lie, wire.FormFor(lie.LevelFlag)); err != nil {
+			return
+		}
+	case 2:
+		for i := range b {
+			b[i] = byte(e.noise.Uint32())
+		}
+	}
+	e.foreign.send(b, to)
+}
+
+// silence closes that address.
+func (e *effect) silence() {
+	if e.foreign != nil {
+		e.foreign.close()
+		e.foreign = nil
 	}
 }
 

@@ -7,28 +7,30 @@ import (
 	"time"
 
 	"github.com/openclaw-rl/openclaw/agent/wire"
+	"github.com/openclaw-rl/openclaw/sim/mujoco"
 )
 
 // Status is what can be asked of a running robot. Velocities are physics' truth, never seen by the agent.
 type Status struct {
-	T          float64    `json:"t"`    // s of robot time since start
-	Tick       uint32     `json:"tick"` // ms
-	Posture    string     `json:"posture"`
-	Pos        [3]float64 `json:"pos"`      // m
-	Quat       [4]float64 `json:"quat"`     // w x y z
-	Tilt       float64    `json:"tilt"`     // rad
-	Velocity   [3]float64 `json:"velocity"` // vx vy (m/s), wz (rad/s), body frame
-	VelIMU     [3]float64 `json:"vel_imu"`  // m/s at the IMU, body frame: what an estimate is compared with
-	Class      Class      `json:"class"`    // of the last command
-	Sender     string     `json:"sender"`
-	Frames     uint64     `json:"frames"`   // accepted
-	Answered   uint64     `json:"answered"` // states sent
-	Falls      int        `json:"falls"`
-	Walking    bool       `json:"walking"`
-	Sport      bool       `json:"sport"`
-	Active     []string   `json:"active"` // faults in force
-	MaxTorque  float64    `json:"max_torque"`
-	LastTorque int64      `json:"last_torque_tick"` // tick at the newest torque frame; -1: none yet
+	T          float64                `json:"t"`    // s of robot time since start
+	Tick       uint32                 `json:"tick"` // ms
+	Posture    string                 `json:"posture"`
+	Pos        [3]float64             `json:"pos"`      // m
+	Quat       [4]float64             `json:"quat"`     // w x y z
+	Tilt       float64                `json:"tilt"`     // rad
+	Q          [mujoco.Joints]float64 `json:"q"`        // rad, of the joints, whatever the robot says of them
+	Velocity   [3]float64             `json:"velocity"` // vx vy (m/s), wz (rad/s), body frame
+	VelIMU     [3]float64             `json:"vel_imu"`  // m/s at the IMU, body frame: what an estimate is compared with
+	Class      Class                  `json:"class"`    // of the last command
+	Sender     string                 `json:"sender"`
+	Frames     uint64                 `json:"frames"`   // accepted
+	Answered   uint64                 `json:"answered"` // states sent
+	Falls      int                    `json:"falls"`
+	Walking    bool                   `json:"walking"`
+	Sport      bool                   `json:"sport"`
+	Active     []string               `json:"active"` // faults in force
+	MaxTorque  float64                `json:"max_torque"`
+	LastTorque int64                  `json:"last_torque_tick"` // tick at the newest torque frame; -1: none yet
 }
 
 // Summary is the whole run.
@@ -46,7 +48,7 @@ type Summary struct {
 	Senders   int               `json:"senders"`  // changes of sender and the first
 
 	Falls       int        `json:"falls"`
-	Posture     string     `json:"posture"` // at the end: lying, standing, walking, fallen
+	Posture     string     `json:"posture"` // at the end: lying, standing, walking, fallen, hung
 	Height      float64    `json:"height"`
 	Distance    float64    `json:"distance"`
 	WalkSeconds float64    `json:"walk_seconds"`
