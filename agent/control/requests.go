@@ -346,7 +346,7 @@ func (l *Loop) stopping(now int64) bool {
 func (l *Loop) lockstepWait() {
 	limit := time.Now().Add(time.Duration(l.cfg.LockWaitMs * 1e6))
 	if l.driving() && (l.policyTick-1)%l.policyTicks == 0 {
-		for l.targets.middle.Load()&fresh == 0 && l.envOpen.Load() && time.Now().Before(limit) {
+		for l.targets.middle.Load()&fresh == 0 && l.envOpen.Load() && !l.policyFailed.Load() && time.Now().Before(limit) {
 			runtime.Gosched()
 		}
 	}
