@@ -113,9 +113,6 @@ const (
 	remoteHold       = int64(1e9)
 )
 
-// dampKd (N*m*s/rad) is the whole of the damping frame.
-const dampKd = 3
-
 func crcForm(encrypt bool) wire.CRCForm {
 	if encrypt {
 		return wire.EncryptedCRC

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/openclaw-rl/openclaw/agent/estimate"
 	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 	"github.com/openclaw-rl/openclaw/agent/safety"
 	"github.com/openclaw-rl/openclaw/agent/wire"
@@ -49,6 +51,10 @@ type Parts struct {
 	// Started is called on the loop's thread before its first tick; it raises
 	// the thread's priority. nil: nothing.
 	Started func() error
+	// Guard watches this loop from a process of its own; nil: none yet, see SetGuard.
+	Guard *guard.Watch
+	// NeedGuard refuses stand and policy while no guard lives.
+	NeedGuard bool
 }
 
 // Loop owns one robot.
@@ -85,30 +91,34 @@ type Loop struct {
 	silent    atomic.Bool   // the robot; knock looks for sport mode
 	knockNs   atomic.Int64  // frames may leave until then though it is silent
 	sportSeen atomic.Bool
+	nextGuard atomic.Pointer[guard.Watch]
 	// policyFailed: the policy gave no usable action.
 	policyFailed atomic.Bool
 
 	// Owned by the loop's thread.
-	state      wire.LowState
-	rx         wire.LowState
-	have       bool
-	states     uint64 // since armed
-	lastArrive int64
-	armedNs    int64
-	sample     estimate.Sample
-	mode       Mode
-	phase      Phase
-	phaseNs    int64
-	settle     bool // the sitting down ends in estop
-	cmd        wire.LowCmd
-	damping    wire.LowCmd
-	frame      []byte
-	haveFrame  bool
-	target     [go1.Joints]float32 // as asked for by the mode, before the judge
-	kp, kd     [go1.Joints]float32
-	from       [go1.Joints]float32
-	fromKp     [go1.Joints]float32
-	fromKd     [go1.Joints]float32
+	guard       *guard.Watch
+	guardBeatNs int64
+	guardStill  int // ticks since its beat moved
+	state       wire.LowState
+	rx          wire.LowState
+	have        bool
+	states      uint64 // since armed
+	lastArrive  int64
+	armedNs     int64
+	sample      estimate.Sample
+	mode        Mode
+	phase       Phase
+	phaseNs     int64
+	settle      bool // the sitting down ends in estop
+	cmd         wire.LowCmd
+	damping     wire.LowCmd
+	frame       []byte
+	haveFrame   bool
+	target      [go1.Joints]float32 // as asked for by the mode, before the judge
+	kp, kd      [go1.Joints]float32
+	from        [go1.Joints]float32
+	fromKp      [go1.Joints]float32
+	fromKd      [go1.Joints]float32
 
 	policyTarget [go1.Joints]float32
 	policyOutNs  int64
@@ -174,6 +184,8 @@ func New(cfg Config, parts Parts) (*Loop, error) {
 		}
 		l.policyTicks = parts.Spec.PolicyPeriodNs / PeriodNs
 	}
+	l.guard = parts.Guard
+	l.nextGuard.Store(parts.Guard)
 	l.cmd.Init()
 	l.damping.Init()
 	l.snapshots.init()
@@ -200,6 +212,7 @@ var ErrUnconfirmed = errors.New("control: damping was sent, but no state from th
 func (l *Loop) Run(ctx context.Context) error {
 	defer close(l.ended)
 	defer l.signal()
+	defer l.disarm()
 	defer func() {
 		if p := recover(); p != nil { // a mistake of ours: the motors first
 			l.lastDamping()
@@ -246,6 +259,7 @@ func (l *Loop) lastDamping() {
 	}
 	l.encodeDamping()
 	for range int(l.cfg.DampSeconds * 1e9 / float64(PeriodNs)) {
+		l.beat(l.clock.Now())
 		_ = l.parts.Link.Send(l.frame) // nothing else can be tried
 		time.Sleep(time.Duration(PeriodNs))
 	}
@@ -263,6 +277,7 @@ func (l *Loop) Tick(deadlineNs int64) (end bool) {
 		late = max(late, now-l.sentNs-PeriodNs)
 	}
 	l.stats.Lateness.Add(late)
+	l.watchGuard(now)
 
 	got := l.receive(now)
 	if l.sportSeen.Swap(false) && l.silent.Load() && !l.mode.torque() && l.mode != Idle {
@@ -458,16 +473,9 @@ func (l *Loop) encode(now int64) bool {
 	return true
 }
 
-// encodeDamping makes the damping frame: no spring, no torque, only friction.
-// It never passes the judge, so nothing that is wrong elsewhere can stop it.
+// encodeDamping makes the damping frame.
 func (l *Loop) encodeDamping() {
-	for i := range go1.Joints {
-		m := &l.damping.Motor[i]
-		*m = wire.MotorCmd{Mode: safety.ModeServo, Kd: dampKd}
-		if q := l.state.Motor[i].Q; q-q == 0 {
-			m.Q = q
-		}
-	}
+	safety.Damping(&l.damping, &l.state)
 	if frame, err := wire.AppendLowCmd(l.frame[:0], &l.damping, crcForm(l.cfg.EncryptCRC)); err == nil {
 		l.frame = frame // always: every number in it is finite and small
 	}
@@ -476,13 +484,20 @@ func (l *Loop) encodeDamping() {
 
 // keepSilence says that no frame may leave, because the robot has been silent.
 func (l *Loop) keepSilence(now int64, torque bool) bool {
-	limit, heard := silenceNs, l.lastArrive
-	if l.states == 0 {
-		limit, heard = firstSilenceNs, l.armedNs
-	}
-	silent := l.parts.SportOff != nil && !l.cfg.Lockstep && !torque && now-heard > limit
+	silent := !torque && now > l.silentFrom()
 	l.silent.Store(silent)
 	return silent && now > l.knockNs.Load()
+}
+
+// silentFrom is when frames stop if no further state comes.
+func (l *Loop) silentFrom() int64 {
+	switch {
+	case l.parts.SportOff == nil || l.cfg.Lockstep:
+		return math.MaxInt64
+	case l.states == 0:
+		return l.armedNs + firstSilenceNs
+	}
+	return l.lastArrive + silenceNs
 }
 
 // knock looks for sport mode while the robot is silent, beside the loop: each
@@ -536,17 +551,21 @@ func (l *Loop) send(now, deadlineNs int64, hold bool) {
 	if torque && !(hold && l.haveFrame) {
 		torque = l.encode(now)
 	}
-	// The last look before the frame leaves: was this thread held up just now?
-	if late := l.clock.Now() - deadlineNs; torque && float64(late) >= l.parts.Safety.LoopLateMs*1e6 {
-		l.judge.Raise(now, safety.Damp, safety.LoopLate, -1)
-		l.stats.Trips++
-		l.setMode(now, Damp, PhaseNone)
-		torque = false
+	if torque {
+		if torque = l.lastLook(now, deadlineNs); !torque {
+			l.setMode(now, Damp, PhaseNone)
+		}
 	}
 	if !torque {
+		if l.foreign() {
+			l.haveFrame, l.sentNs = false, 0
+			return
+		}
 		l.encodeDamping()
 	}
-	if err := l.parts.Link.Send(l.frame); err != nil {
+	err := l.parts.Link.Send(l.frame)
+	l.shut()
+	if err != nil {
 		l.stats.SendErrors++
 		l.sendRun++
 		if l.sendRun >= linkFailures && l.mode.torque() {

@@ -86,6 +86,7 @@ const (
 	PolicyAbsent
 	StoppedMeanwhile
 	LinkFails
+	NoGuard
 	Stopping
 )
 
@@ -109,6 +110,7 @@ var reasonTexts = [...]string{
 	PolicyAbsent:     "the policy is not waiting for the robot: it has failed or is still busy",
 	StoppedMeanwhile: "somebody stopped it meanwhile",
 	LinkFails:        "frames cannot be sent to the robot",
+	NoGuard:          "there is no guard: nothing would damp the robot if this program died",
 	Stopping:         "the program is stopping",
 }
 

@@ -12,12 +12,19 @@ import (
 func (l *Loop) setMode(now int64, m Mode, p Phase) {
 	was := l.driving()
 	wasTorque := l.mode.torque()
+	if l.guard != nil && (m == Idle) != (l.mode == Idle) {
+		if m == Idle {
+			l.guard.End()
+		} else { // a person arms
+			l.guard.Begin()
+		}
+	}
 	l.mode = m
 	l.setPhase(now, p)
 	if m.torque() && !wasTorque { // targets start at what is measured, without stiffness
 		for i := range go1.Joints {
 			l.target[i] = l.state.Motor[i].Q
-			l.kp[i], l.kd[i] = 0, dampKd
+			l.kp[i], l.kd[i] = 0, safety.DampingKd
 		}
 		l.from, l.fromKp, l.fromKd = l.target, l.kp, l.kd
 		l.haveFrame = false

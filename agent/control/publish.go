@@ -79,6 +79,7 @@ func (l *Loop) publishSnapshot(now int64) {
 		s.Mode = EStop
 	}
 	s.Lockstep, s.HasPolicy, s.NoRemote = l.cfg.Lockstep, l.hasPolicy, l.parts.Safety.WithoutRemote
+	s.NoGuard, s.GuardAlive = !l.parts.NeedGuard && !l.cfg.Lockstep, l.guardAlive()
 	s.Verdict, s.Limited = l.judge.Verdict(), l.judge.Counters()
 	s.HaveState, s.State, s.TiltRad = l.have, l.state, l.judge.TiltRad()
 	s.StateAgeNs = now - l.lastArrive

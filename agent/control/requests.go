@@ -194,6 +194,7 @@ func (l *Loop) apply(now int64, r *request) Reason {
 		}
 		l.setMode(now, Damp, PhaseNone)
 		l.judge.Clear()
+		l.rearm()
 	case wantCut:
 		l.stops.Add(1)
 		l.judge.Raise(now, safety.Cut, safety.OperatorCut, -1)
@@ -228,6 +229,8 @@ func (l *Loop) apply(now int64, r *request) Reason {
 			return Latched
 		case l.phase != PhaseReady:
 			return NotReady
+		case l.unguarded():
+			return NoGuard
 		case !l.hasPolicy:
 			return NoPolicy
 		case !l.parts.Safety.WithoutRemote && !l.judge.RemotePresent(now):
@@ -264,6 +267,8 @@ func (l *Loop) mayStand(now int64, r *request, stopping bool) Reason {
 			r.answer.Value = 0
 		}
 		return FewStates
+	case l.unguarded():
+		return NoGuard
 	case l.sendRun > 0:
 		return LinkFails
 	case !(l.judge.TiltRad() < startTilt):

@@ -43,6 +43,8 @@ type Snapshot struct {
 	Lockstep   bool
 	HasPolicy  bool
 	NoRemote   bool // allowed to work without the hand remote
+	NoGuard    bool // allowed to work without the guard
+	GuardAlive bool
 	Verdict    safety.Verdict
 	Limited    safety.Counters
 	HaveState  bool

@@ -60,6 +60,35 @@ func openSocket(local netip.AddrPort, receiveBuffer int) (fd int, bound netip.Ad
 	return fd, netip.AddrPortFrom(netip.AddrFrom4(in4.Addr), uint16(in4.Port)), nil
 }
 
+// checkSocket says what an open socket is bound to, or why no link can be made of it.
+func checkSocket(fd int) (bound netip.AddrPort, err error) {
+	for _, o := range []struct {
+		name        string
+		which, want int
+	}{{"domain", unix.SO_DOMAIN, unix.AF_INET}, {"type", unix.SO_TYPE, unix.SOCK_DGRAM}, {"protocol", unix.SO_PROTOCOL, unix.IPPROTO_UDP}} {
+		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, o.which)
+		if err != nil {
+			return bound, fmt.Errorf("link: not a UDP socket: %w", err)
+		}
+		if got != o.want {
+			return bound, fmt.Errorf("link: not a UDP socket: its %s is %d, want %d", o.name, got, o.want)
+		}
+	}
+	got, err := unix.Getsockname(fd)
+	if err != nil {
+		return bound, fmt.Errorf("link: own address: %w", err)
+	}
+	in4 := got.(*unix.SockaddrInet4) // the domain is AF_INET
+	if in4.Port == 0 {
+		return bound, errors.New("link: a UDP socket that is not bound: the robot would see another address")
+	}
+	if to, err := unix.Getpeername(fd); err == nil {
+		in4 := to.(*unix.SockaddrInet4)
+		return bound, fmt.Errorf("link: a UDP socket that is connected, to %v", netip.AddrPortFrom(netip.AddrFrom4(in4.Addr), uint16(in4.Port)))
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4(in4.Addr), uint16(in4.Port)), nil
+}
+
 // setReceiveBuffer asks for n bytes and reads back what came of it: the kernel cuts a wish down without a word.
 func setReceiveBuffer(fd, n int) error {
 	if n < 0 {

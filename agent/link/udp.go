@@ -58,21 +58,48 @@ type UDP struct {
 
 // DialUDP opens the link. Nothing is sent and nothing need answer.
 func DialUDP(cfg UDPConfig) (*UDP, error) {
-	robot, err := ipv4(cfg.Robot)
-	if err != nil || !robot.IsValid() || robot.Port() == 0 || robot.Addr().IsUnspecified() {
-		return nil, fmt.Errorf("link: robot address %v: want an IPv4 address and a port", cfg.Robot)
+	robot, err := cfg.check()
+	if err != nil {
+		return nil, err
 	}
 	local, err := ipv4(cfg.Local)
 	if err != nil {
 		return nil, fmt.Errorf("link: local address %v: want an IPv4 address and a port", cfg.Local)
 	}
-	if cfg.CRC != wire.PlainCRC && cfg.CRC != wire.EncryptedCRC {
-		return nil, fmt.Errorf("link: CRC form %d: want plain or encrypted", cfg.CRC)
-	}
 	fd, bound, err := openSocket(local, cfg.ReceiveBuffer)
 	if err != nil {
 		return nil, err
 	}
+	return newUDP(fd, robot, bound, &cfg), nil
+}
+
+// AdoptUDP makes a link of a duplicate of another process's Fd; Local and ReceiveBuffer are that one's. The two share one queue of
+// received states, so only one may receive at a time. On an error fd stays the caller's.
+func AdoptUDP(fd int, cfg UDPConfig) (*UDP, error) {
+	robot, err := cfg.check()
+	if err != nil {
+		return nil, err
+	}
+	bound, err := checkSocket(fd)
+	if err != nil {
+		return nil, err
+	}
+	return newUDP(fd, robot, bound, &cfg), nil
+}
+
+// check is the robot's address, or what is wrong with the configuration.
+func (cfg *UDPConfig) check() (robot netip.AddrPort, err error) {
+	robot, err = ipv4(cfg.Robot)
+	if err != nil || !robot.IsValid() || robot.Port() == 0 || robot.Addr().IsUnspecified() {
+		return robot, fmt.Errorf("link: robot address %v: want an IPv4 address and a port", cfg.Robot)
+	}
+	if cfg.CRC != wire.PlainCRC && cfg.CRC != wire.EncryptedCRC {
+		return robot, fmt.Errorf("link: CRC form %d: want plain or encrypted", cfg.CRC)
+	}
+	return robot, nil
+}
+
+func newUDP(fd int, robot, bound netip.AddrPort, cfg *UDPConfig) *UDP {
 	u := &UDP{
 		robot: robot, local: bound, crc: cfg.CRC, virtual: cfg.VirtualTime,
 		to:      sockaddr(robot),
@@ -82,7 +109,7 @@ func DialUDP(cfg UDPConfig) (*UDP, error) {
 	u.fd.Store(int32(fd))
 	u.in.init()
 	u.n.lastLength.Store(-1)
-	return u, nil
+	return u
 }
 
 // Receive takes waiting datagrams, oldest first, until one is a state from the robot, and writes that into s. It returns

@@ -58,7 +58,9 @@ const (
 	LinkLost          Fault = 27
 	RobotRestarted    Fault = 28
 	SportMode         Fault = 29
-	faultCount              = 30
+	GuardTripped      Fault = 30
+	GuardLost         Fault = 31
+	faultCount              = 32
 )
 
 // Info describes a fault for people.
@@ -190,6 +192,14 @@ var Faults = [faultCount]Info{
 		"nothing is sent any more; a person arms anew",
 		"The robot was silent, and now its own high-level service answers: it stands, or is about to, and would fall limp at our frames.",
 		"Leave sport mode with the hand remote (L2+A, L2+A, L2+B, then L1+L2+START), then arm."},
+	{GuardTripped, "guard_tripped", "The guard damped the robot",
+		"the loop's beat older than 20 ms (guard.stale_ms): damp",
+		"The control loop stood still, so its guard sent damping in its place; from then on no torque frame leaves.",
+		"Real-time rights, other load, thermal throttling: `clawagent doctor`. Then damp and stand again."},
+	{GuardLost, "guard_lost", "The guard has stopped",
+		"100 ms without its beat: sit, and no stand, no policy",
+		"The process that would damp the robot if this program died has ended or stands still.",
+		"Look at why it ended (memory, a person); it is started again, then damp and stand."},
 }
 
 func (f Fault) String() string {

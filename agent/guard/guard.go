@@ -1,0 +1,324 @@
+//go:build linux
+
+package guard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/openclaw-rl/openclaw/agent/latency"
+	"github.com/openclaw-rl/openclaw/agent/link"
+	"github.com/openclaw-rl/openclaw/agent/safety"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+)
+
+// PeriodNs of the guard's loop. It sends damping every second cycle, at the rate of the control loop.
+const PeriodNs = int64(1e6)
+
+const (
+	// windowNs is how long an agent that has just been latched may take to hand a frame to the kernel, which takes some us.
+	windowNs     = int64(200e3)
+	windowStepNs = int64(50e3) // asleep in between: the agent may need this very core
+	// killedCycles is how many cycles a killed process gets to be gone before damping begins all the same.
+	killedCycles = 5
+	// silenceNs is how long after a robot's last state damping goes on; see control's keepSilence.
+	silenceNs = int64(2e9)
+	// knockNs is how long frames may leave after each look that showed sport mode off.
+	knockNs    = int64(10e6)
+	knockEvery = 300 * time.Millisecond
+	probeTime  = time.Second
+	// deafNs of silence end a session whose agent is gone.
+	deafNs = int64(10e9)
+	// maxStates are taken from the socket in one cycle.
+	maxStates = 16
+)
+
+// Clock gives the guard its time. Only its loop sleeps on it.
+type Clock interface {
+	// Now is CLOCK_MONOTONIC, ns.
+	Now() int64
+	// SleepUntil returns at deadline or soon after.
+	SleepUntil(deadlineNs int64)
+}
+
+// Config of a guard.
+type Config struct {
+	// Robot is the one that it guards; a registration for another is refused.
+	Robot netip.AddrPort
+	Clock Clock
+	// Started is called on the loop's thread before its first cycle; it raises the thread's priority and says what was reached.
+	Started func() string
+	// Alone guards were started by an agent: they end by themselves once nobody needs them.
+	Alone bool
+	// Log must not be nil. The loop does not know it.
+	Log *slog.Logger
+	// Probe looks for sport mode; nil: link.ProbeSport.
+	Probe func(ctx context.Context, high netip.AddrPort, timeout time.Duration) (link.SportReport, error)
+	// Kill ends an agent that was stopped within its window; nil: SIGKILL.
+	Kill func(pid int) error
+}
+
+// Guard watches one robot's agents, one after the other.
+type Guard struct {
+	cfg   Config
+	clock Clock
+	page  *guardPage
+	keep  *mapping
+	file  *os.File // of the page, read only: for agents
+
+	// The loop takes its session from current at the beginning of a cycle and says in seen that it has.
+	current, seen atomic.Pointer[session]
+	cycles        atomic.Uint64
+	ending        atomic.Bool
+	realtime      atomic.Value // string
+
+	mu       sync.Mutex // of those who change current; the loop does not know it
+	sessions uint64
+	asked    bool            // to end, as soon as nothing is armed
+	life     context.Context // ends when connections are to end
+	hangUp   context.CancelFunc
+	open     atomic.Int32 // connections
+}
+
+// socket is a session's way to the robot; *link.UDP.
+type socket interface {
+	Receive(s *wire.LowState, nowNs int64) (arrivedNs int64, ok bool)
+	Send(frame []byte) error
+	Close() error
+}
+
+// session is one registered agent.
+type session struct {
+	number  uint64
+	reg     Registration
+	pid     int
+	pidfd   int // -1: the kernel has none
+	page    *agentPage
+	keep    *mapping
+	udp     socket
+	staleNs int64
+
+	// Shared with the goroutines beside the loop.
+	gone     atomic.Bool // its connection has ended, and so every thread that could send
+	over     atomic.Bool // sport mode is on: nothing may be sent any more
+	silentNs atomic.Int64
+	knockNs  atomic.Int64 // frames may leave until then though the robot is silent
+	frames   atomic.Uint64
+
+	// Owned by the loop.
+	latched uint64 // epoch
+	sending bool
+	odd     bool
+	killed  int   // cycles that a killed process still has
+	untilNs int64 // the robot counts as alive until then
+	state   wire.LowState
+	cmd     wire.LowCmd
+	frame   []byte
+}
+
+// nobody is the session of a guard without an agent.
+var nobody = &session{}
+
+// New makes a guard that watches nobody yet.
+func New(cfg Config) (*Guard, error) {
+	if !cfg.Robot.Addr().Is4() || cfg.Robot.Port() == 0 {
+		return nil, errors.New("guard: robot: no IPv4 address and port")
+	}
+	if cfg.Probe == nil {
+		cfg.Probe = link.ProbeSport
+	}
+	keep, file, err := newPage("clawagent-guard")
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	readable, err := readOnly(file)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{cfg: cfg, clock: cfg.Clock, page: keep.guard(), keep: keep, file: readable}
+	g.life, g.hangUp = context.WithCancel(context.Background())
+	g.current.Store(nobody)
+	g.seen.Store(nobody)
+	g.realtime.Store("")
+	g.page.beatNs.Store(g.clock.Now()) // alive before its first cycle
+	return g, nil
+}
+
+// loop runs cycles until the guard ends, on absolute deadlines. One that has passed is not run later: its lateness is counted, and is
+// how long this machine, or this thread, stood still.
+func (g *Guard) loop(started chan<- struct{}) {
+	if g.cfg.Started != nil {
+		g.realtime.Store(g.cfg.Started())
+	}
+	close(started)
+	deadline := g.clock.Now() + PeriodNs
+	for !g.ending.Load() {
+		g.clock.SleepUntil(deadline)
+		now := g.clock.Now()
+		g.Step(now, now-deadline)
+		deadline += PeriodNs
+		if behind := g.clock.Now() - deadline; behind >= PeriodNs {
+			deadline += behind / PeriodNs * PeriodNs
+		}
+	}
+}
+
+// Step is one cycle, lateNs after it was due. Serve calls it; tests that have a clock of their own may call it instead.
+func (g *Guard) Step(nowNs, lateNs int64) {
+	g.page.beatNs.Store(nowNs)
+	g.page.late.Add(lateNs)
+	g.cycles.Add(1)
+	s := g.current.Load()
+	if s != g.seen.Load() {
+		g.quiet(g.seen.Load())
+		g.page.session.Store(s.number)
+		g.seen.Store(s) // from here on the session before is not touched
+	}
+	if s == nobody {
+		return
+	}
+	epoch := s.page.epoch.Load() // before the beat: a new epoch comes with a fresh one
+	if epoch>>32 != s.number {
+		g.quiet(s)
+		return
+	}
+	stale := s.gone.Load() || nowNs-s.page.beatNs.Load() > s.staleNs
+	if !stale {
+		g.quiet(s)
+		return
+	}
+	if s.latched != epoch && s.page.torque.Load() != 0 {
+		g.latch(s, epoch)
+	}
+	g.damp(s, nowNs)
+}
+
+// quiet leaves the robot to the agent's loop.
+func (g *Guard) quiet(s *session) {
+	if s.sending {
+		s.sending = false
+		g.page.sending.Store(0)
+		s.silentNs.Store(0)
+	}
+}
+
+// latch ends an epoch: from its return on no torque frame of it reaches the kernel, or its agent has been killed.
+func (g *Guard) latch(s *session, epoch uint64) {
+	s.latched = epoch
+	g.page.latched.Store(epoch) // first; then the look at the window
+	g.page.dampedNs.Store(0)
+	g.page.trips.Add(1)
+	s.killed = 0
+	until := g.clock.Now() + windowNs
+	for !s.gone.Load() && s.page.window.Load() != 0 {
+		now := g.clock.Now()
+		if now >= until {
+			g.page.killed.Add(1)
+			s.kill(g.cfg.Kill)
+			s.killed = killedCycles
+			return // LatchedNs comes when it is gone
+		}
+		g.clock.SleepUntil(min(now+windowStepNs, until))
+	}
+	g.page.latchedNs.Store(g.clock.Now())
+}
+
+// damp is one cycle in the loop's place.
+func (g *Guard) damp(s *session, now int64) {
+	if s.killed > 0 {
+		if s.killed--; !s.gone.Load() && s.killed > 0 {
+			return
+		}
+		s.killed = 0
+		g.page.latchedNs.Store(now)
+	}
+	if !s.sending {
+		s.sending, s.odd = true, false
+		s.untilNs = s.page.untilNs.Load()
+		g.page.sending.Store(1)
+	}
+	for range maxStates {
+		if _, ok := s.udp.Receive(&s.state, now); !ok {
+			break
+		}
+		s.untilNs = max(s.untilNs, now+silenceNs)
+	}
+	silent := now > s.untilNs
+	switch {
+	case !silent:
+		s.silentNs.Store(0)
+	case s.silentNs.Load() == 0:
+		s.silentNs.Store(now)
+	}
+	if s.over.Load() || silent && now > s.knockNs.Load() {
+		return
+	}
+	if s.odd = !s.odd; !s.odd {
+		return
+	}
+	safety.Damping(&s.cmd, &s.state)
+	frame, err := wire.AppendLowCmd(s.frame[:0], &s.cmd, s.crc())
+	if err != nil {
+		return // never: every number in it is finite and small
+	}
+	if s.frame = frame; s.udp.Send(frame) != nil {
+		return // the next may leave
+	}
+	s.frames.Add(1)
+	if g.page.dampedNs.Load() == 0 {
+		g.page.dampedNs.Store(g.clock.Now())
+	}
+}
+
+func (s *session) crc() wire.CRCForm {
+	if s.reg.EncryptCRC {
+		return wire.EncryptedCRC
+	}
+	return wire.PlainCRC
+}
+
+// kill ends the agent's process. While its connection is open its number cannot be another's.
+func (s *session) kill(by func(pid int) error) {
+	switch {
+	case by != nil:
+		_ = by(s.pid)
+	case s.pidfd >= 0:
+		_ = unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
+	default:
+		_ = unix.Kill(s.pid, unix.SIGKILL)
+	}
+}
+
+// armed says whether the session's robot is this guard's to damp.
+func (s *session) armed() bool {
+	return s != nobody && !s.over.Load() && s.page.epoch.Load()>>32 == s.number
+}
+
+// report is what the guard says of itself.
+func (g *Guard) report() *Report {
+	var late latency.Histogram
+	g.page.late.Read(&late)
+	us := func(q float64) float64 { return float64(late.Quantile(q)) / 1e3 }
+	r := &Report{
+		PID: os.Getpid(), Robot: g.cfg.Robot.String(), Realtime: g.realtime.Load().(string),
+		Sending: g.page.sending.Load() != 0, Trips: g.page.trips.Load(), Killed: g.page.killed.Load(),
+		LatchedNs: g.page.latchedNs.Load(), DampedNs: g.page.dampedNs.Load(), Cycles: g.cycles.Load(),
+		LateP50Us: us(0.5), LateP99Us: us(0.99), LateP999: us(0.999), LateMaxUs: float64(late.MaxNs) / 1e3,
+	}
+	if s := g.current.Load(); s != nobody {
+		epoch := s.page.epoch.Load()
+		r.AgentPID, r.AgentGone, r.Session = s.pid, s.gone.Load(), s.number
+		r.Armed, r.Silent, r.Frames = s.armed(), s.silentNs.Load() != 0, s.frames.Load()
+		r.Latched = r.Armed && g.page.latched.Load() == epoch
+	}
+	return r
+}

@@ -1,0 +1,111 @@
+//go:build linux
+
+package guard
+
+import (
+	"math"
+
+	"github.com/openclaw-rl/openclaw/agent/latency"
+)
+
+// Watch is the agent's side of one registration. Status may be called from anywhere; all else belongs to the control loop's thread,
+// takes no lock, allocates nothing and makes no system call.
+type Watch struct {
+	agent   *agentPage
+	guard   *guardPage
+	keep    [2]*mapping
+	session uint64
+	pid     int
+	staleNs int64
+	trips   uint64 // the guard's when the session began
+
+	armings uint64
+	epoch   uint64 // what stands in the page
+}
+
+// Look is what the guard's page says of the next frame.
+type Look uint8
+
+// Looks.
+const (
+	Free    Look = iota // it may leave
+	Tripped             // the guard has latched this epoch: no torque until a person begins a new one
+	Foreign             // another agent has the robot: no frame at all
+)
+
+// Beat tells the guard that the loop ticks. untilNs is how long damping may be sent though no further state comes; torque says whether
+// the mode's frames may carry torque.
+func (w *Watch) Beat(nowNs, untilNs int64, torque bool) {
+	w.agent.beatNs.Store(nowNs)
+	w.agent.untilNs.Store(untilNs)
+	if !torque && w.agent.torque.Load() != 0 {
+		w.agent.torque.Store(0)
+	}
+}
+
+// Begin begins a new epoch: a person has armed. An older epoch's latch no longer holds.
+func (w *Watch) Begin() {
+	w.armings = w.armings%math.MaxUint32 + 1
+	w.epoch = w.session<<32 | w.armings
+	w.agent.epoch.Store(w.epoch)
+}
+
+// End disarms: nothing is sent any more, by either side.
+func (w *Watch) End() {
+	w.epoch = 0
+	w.agent.torque.Store(0)
+	w.agent.epoch.Store(0)
+}
+
+// Open announces a torque frame. Behind it comes Look, then the frame if that is Free, then Shut in any case.
+func (w *Watch) Open() {
+	w.agent.torque.Store(1)
+	w.agent.window.Store(1)
+}
+
+// Shut says that the frame is with the kernel, or does not leave.
+func (w *Watch) Shut() { w.agent.window.Store(0) }
+
+// Look is what may leave now.
+func (w *Watch) Look() Look {
+	switch {
+	case w.guard.session.Load() != w.session:
+		return Foreign
+	case w.epoch != 0 && w.guard.latched.Load() == w.epoch:
+		return Tripped
+	}
+	return Free
+}
+
+// GuardBeatNs is when the guard's newest cycle ran, CLOCK_MONOTONIC. It moves every millisecond while the guard lives.
+func (w *Watch) GuardBeatNs() int64 { return w.guard.beatNs.Load() }
+
+// StaleNs is the age of the beat from which the guard damps.
+func (w *Watch) StaleNs() int64 { return w.staleNs }
+
+// PID is the guard's process.
+func (w *Watch) PID() int { return w.pid }
+
+// Status is what may be shown about a guard.
+type Status struct {
+	PID       int
+	Armed     bool
+	Latched   bool   // the present epoch
+	Sending   bool   // it damps in the loop's place
+	Trips     uint64 // latches in this session
+	BeatNs    int64  // its newest cycle, CLOCK_MONOTONIC
+	LatchedNs int64  // of the newest latch, since which no torque frame left; 0: none yet
+	DampedNs  int64  // its first damping frame behind that
+	Lateness  latency.Histogram
+}
+
+// Status copies it. The values are each right but not of one moment.
+func (w *Watch) Status(s *Status) {
+	epoch := w.agent.epoch.Load()
+	s.PID, s.Armed = w.pid, epoch != 0
+	s.Latched = epoch != 0 && w.guard.latched.Load() == epoch
+	s.Sending = w.guard.sending.Load() != 0
+	s.Trips = w.guard.trips.Load() - w.trips
+	s.BeatNs, s.LatchedNs, s.DampedNs = w.guard.beatNs.Load(), w.guard.latchedNs.Load(), w.guard.dampedNs.Load()
+	w.guard.late.Read(&s.Lateness)
+}
