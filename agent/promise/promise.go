@@ -34,7 +34,8 @@ import (
 type Soak struct {
 	t        testing.TB
 	log      *os.File // nil: none
-	promise  int
+	promise  int      // 0: of none
+	word     string   // of a test that is none of a promise's
 	cases    uint64
 	full     bool
 	only     uint64          // the one seed to run; 0: all
@@ -45,7 +46,8 @@ type Soak struct {
 
 // line is a line of the log.
 type line struct {
-	Promise  int            `json:"promise"`
+	Promise  int            `json:"promise,omitzero"`
+	Word     string         `json:"word,omitzero"`
 	Test     string         `json:"test"`
 	Commit   string         `json:"commit"`
 	Seed     uint64         `json:"seed"`
@@ -58,7 +60,19 @@ type line struct {
 // New begins or goes on with a promise's test: with all its cases where they are asked for, else with sample of them. Seeds count from 1.
 func New(t testing.TB, promise int, sample, all uint64) *Soak {
 	t.Helper()
-	s := &Soak{t: t, promise: promise, cases: sample, passed: map[uint64]bool{}}
+	return begin(&Soak{t: t, promise: promise}, strconv.Itoa(promise), sample, all)
+}
+
+// NewWord is New for a test that is none of a promise's and has a word in the Makefile's table of soaks.
+func NewWord(t testing.TB, word string, sample, all uint64) *Soak {
+	t.Helper()
+	return begin(&Soak{t: t, word: word}, word, sample, all)
+}
+
+func begin(s *Soak, asked string, sample, all uint64) *Soak {
+	t := s.t
+	t.Helper()
+	s.cases, s.passed = sample, map[uint64]bool{}
 	if text := os.Getenv("OPENCLAW_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil || seed < 1 || seed > max(all, sample) {
@@ -67,7 +81,7 @@ func New(t testing.TB, promise int, sample, all uint64) *Soak {
 		s.cases, s.only = seed, seed
 		return s
 	}
-	if os.Getenv("OPENCLAW_SOAK") != strconv.Itoa(promise) {
+	if os.Getenv("OPENCLAW_SOAK") != asked {
 		return s
 	}
 	s.cases, s.full = all, true
@@ -114,7 +128,7 @@ func (s *Soak) open(path string) (err error) {
 		if err := json.Unmarshal(text, &l); err != nil {
 			return fmt.Errorf("%s: line %d is damaged: %w", path, n, err)
 		}
-		if l.Promise == s.promise && l.Test == s.t.Name() && l.Commit == commit && known {
+		if l.Promise == s.promise && l.Word == s.word && l.Test == s.t.Name() && l.Commit == commit && known {
 			s.count++
 			if l.OK {
 				s.passed[l.Seed] = true
@@ -147,7 +161,7 @@ func (s *Soak) Run(t *testing.T, one func(t *testing.T, seed uint64) map[string]
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { drawn = one(t, seed) })
 		s.Done(seed, ok, drawn)
 	}
-	t.Logf("promise %d: %d cases, %d failures", s.promise, s.count, s.failures)
+	t.Logf("%d cases, %d failures", s.count, s.failures)
 }
 
 // Done takes a case's outcome down, and of a failure tells how to see it again.
@@ -161,7 +175,7 @@ func (s *Soak) Done(seed uint64, ok bool, drawn map[string]any) {
 	if s.log == nil {
 		return
 	}
-	text, err := json.Marshal(line{s.promise, s.t.Name(), os.Getenv("OPENCLAW_SOAK_COMMIT"), seed, ok, s.count, s.failures, drawn})
+	text, err := json.Marshal(line{s.promise, s.word, s.t.Name(), os.Getenv("OPENCLAW_SOAK_COMMIT"), seed, ok, s.count, s.failures, drawn})
 	if err == nil {
 		_, err = s.log.Write(append(text, '\n')) // in one piece, also beside other packages' tests
 	}

@@ -64,6 +64,34 @@ func TestSoakGoesOn(t *testing.T) {
 	}
 }
 
+// A test that is none of a promise's is asked for by its word.
+func TestSoakOfAWord(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.jsonl")
+	t.Setenv("OPENCLAW_SEED", "")
+	t.Setenv("OPENCLAW_SOAK", "storm")
+	t.Setenv("OPENCLAW_SOAK_LOG", path)
+	t.Setenv("OPENCLAW_SOAK_COMMIT", "abc")
+	for _, c := range []struct {
+		word string
+		all  uint64
+		full bool
+		left int
+	}{{"calm", 3, false, 1}, {"storm", 3, true, 3}, {"storm", 4, true, 1}} {
+		soak, n := NewWord(t, c.word, 1, c.all), 0
+		for seed := range soak.Seeds() {
+			n++
+			soak.Done(seed, true, nil)
+		}
+		if soak.Full() != c.full || n != c.left {
+			t.Errorf("%s: full %v, %d cases; want %v, %d", c.word, soak.Full(), n, c.full, c.left)
+		}
+	}
+	data, err := os.ReadFile(path)
+	if want := `{"word":"storm","test":"TestSoakOfAWord","commit":"abc","seed":1,"ok":true,"count":1,"failures":0,"case":null}` + "\n"; err != nil || !strings.HasPrefix(string(data), want) {
+		t.Errorf("%v: %s", err, data)
+	}
+}
+
 // One case alone runs by its seed, leaves no line, and its failure says how to see it again.
 func TestOneSeed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.jsonl")
