@@ -8,6 +8,8 @@ import (
 	"net/netip"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/openclaw-rl/openclaw/agent/wire"
 )
 
 // Boot is how the robot is found at start.
@@ -29,15 +31,18 @@ type Config struct {
 	Boot       Boot           `yaml:"boot" doc:"folded: lies; home: stands until the first command; sport: the maker's sport mode stands; hung: hangs from a gantry, legs in the air"`
 	Lockstep   bool           `yaml:"lockstep" doc:"time moves 2 ms a command instead of by itself, for tests on busy machines"`
 	Seed       uint64         `yaml:"seed" doc:"seed of noise, biases and faults"`
+	CRC        CRC            `yaml:"crc" doc:"form of a command's CRC that is taken: any, plain or encrypted"`
+	OnSilence  Silence        `yaml:"on_silence" doc:"what the motors do when no command comes: hold the last one for ever, damp:TIME after TIME, or limp:TIME"`
 	Priority   int            `yaml:"priority" doc:"SCHED_FIFO priority of the robot's thread in real time where the system allows it; 0 leaves it"`
 	SpinUs     float64        `yaml:"spin_us" unit:"us" doc:"last part before each step that is spun instead of slept"`
 
 	LogEveryFrame bool `yaml:"log_every_frame" doc:"log each accepted command; for short tests"`
 
-	Remote  Remote  `yaml:"remote" doc:"hand remote"`
-	Battery Battery `yaml:"battery" doc:"battery"`
-	Body    Body    `yaml:"body" doc:"the robot's own physics"`
-	Noise   Noise   `yaml:"noise" doc:"sensors; sigma is of one sample at 500 Hz"`
+	Identity Identity `yaml:"identity" doc:"who the robot says it is, in each state"`
+	Remote   Remote   `yaml:"remote" doc:"hand remote"`
+	Battery  Battery  `yaml:"battery" doc:"battery"`
+	Body     Body     `yaml:"body" doc:"the robot's own physics"`
+	Noise    Noise    `yaml:"noise" doc:"sensors; sigma is of one sample at 500 Hz"`
 
 	// Log takes the records; nil for none. Writes come from one goroutine.
 	Log io.Writer `yaml:"-"`
@@ -45,6 +50,25 @@ type Config struct {
 	Faults []Fault `yaml:"-"`
 	// Version goes into the log's first record.
 	Version string `yaml:"-"`
+}
+
+// CRC says which commands the robot takes, by the form of their CRC.
+type CRC string
+
+// Forms of a command's CRC. A frame in a form that is not taken is refused with the reason level.
+const (
+	CRCAny       CRC = "any"
+	CRCPlain     CRC = "plain"
+	CRCEncrypted CRC = "encrypted"
+)
+
+func (c CRC) takes(form wire.CRCForm) bool { return c == CRCAny || string(c) == form.String() }
+
+// Identity is what the header of each state says of the robot, two numbers of 32 bits each. What a real Go1 writes there is not public;
+// the maker's own frames hold zeros.
+type Identity struct {
+	SN      [2]uint32 `yaml:"sn" doc:"serial number"`
+	Version [2]uint32 `yaml:"version" doc:"of the robot's own software"`
 }
 
 // Remote is the hand remote at start.
@@ -94,6 +118,8 @@ func DefaultConfig() Config {
 	return Config{
 		Listen:   netip.MustParseAddrPort("127.0.0.1:8007"),
 		Boot:     BootFolded,
+		CRC:      CRCAny,
+		Identity: Identity{SN: [2]uint32{0x0C1A, 1}, Version: [2]uint32{1, 0}},
 		Seed:     1,
 		Priority: 70,
 		SpinUs:   30,
@@ -129,6 +155,11 @@ func (c *Config) Validate() error {
 	case BootFolded, BootHome, BootSport, BootHung:
 	default:
 		return fmt.Errorf("virtual: boot: %q, want folded, home, sport or hung", c.Boot)
+	}
+	switch c.CRC {
+	case CRCAny, CRCPlain, CRCEncrypted:
+	default:
+		return fmt.Errorf("virtual: crc: %q, want any, plain or encrypted", c.CRC)
 	}
 	n := &c.Noise
 	type bound struct {

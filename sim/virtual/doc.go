@@ -8,7 +8,7 @@
 //
 // `clawsim robot` runs it as a program and virtualtest in process. Each valid LowCmd is answered, to whoever sent it,
 // with the state of the newest physics step. What a real Go1 does where no public source says is chosen to be the worst: it obeys
-// anybody, and without commands it goes on executing the last one for ever.
+// anybody, and without commands it goes on executing the last one for ever (Silence has the alternatives).
 //
 // Real time is the default: physics on absolute deadlines, 500 a second. Datagrams are put in order with the steps by the kernel's
 // receive stamp, so a thread that was held up catches up as if it had not been (at most 100 ms of physics; the robot's tick goes on
@@ -19,7 +19,37 @@
 //
 // Boots: folded (lying, without power until the first command), home (standing on its own motors until the first command), sport
 // (as home, with the sport mode's high-level port: the first valid LowCmd makes the motors let go, ends sport mode and closes
-// the port; the commands behind it are obeyed).
+// the port; the commands behind it are obeyed), hung (hanging from a gantry 0.8 m up, legs in the air, without power until the first
+// command; it neither stands nor falls, whatever is commanded).
+//
+// # Axes and signs
+//
+// Body and IMU: x forward, y to the left, z up; a rotation is + by the right hand, so roll + lowers the right side, pitch + the nose,
+// and yaw + turns the nose to the left. The quaternion is w x y z and takes body vectors to the world's; the gyroscope is in the
+// body frame; the accelerometer is the specific force, +9.81 along z at rest. Joints are the SDK's, FR FL RR RL x hip thigh calf: a hip
+// is + when its leg swings to the robot's left (about x), thigh and calf when the leg below swings back (about y). Feet count up when
+// they are pressed.
+//
+// A robot with a sensor or wire the wrong way round differs from a sound one like this, in all that a state says and nothing else:
+//
+//	imu_mirror x         acc x, gyro y z, quaternion y z, pitch and yaw change sign; at rest nothing is to be seen of it
+//	imu_mirror y         acc y, gyro x z, quaternion x z, roll and yaw; the same
+//	imu_mirror z         acc z, gyro x y, quaternion x y, roll and pitch: the accelerometer hangs upside down, the quaternion does not
+//	imu_quat_order       x y z w stands where w x y z should; rpy, which the IMU makes itself, is right
+//	gyro_sign, _units    the gyroscope alone, so that it contradicts the quaternion's own change
+//	legs_swapped         Motor records 3a..3a+2 and 3b..3b+2 change places, and so do commands; feet do not
+//	joints_swapped       two Motor records of one leg, and their commands
+//	joint_reversed       q, dq, ddq, tau of one record change sign, and q, dq, tau of its commands: its servo still holds
+//	feet_swapped         two foot sensors
+//
+// Faults change a state in the order in which they began, so joint_speed before legs_swapped is seen on the other leg.
+//
+// # The person beside the robot
+//
+// Acts are faults by name: turn (trunk of a robot that hangs), hand (a joint), press (a foot), remote_buttons, remote_sticks. The first three
+// act on physics, by a spring and a damper in a hand of bounded force, so that IMU, joints and feet say the same of them; with how=hold a hand
+// stays until the fault's duration ends, or clear. A hanging leg has its calf at the end (-0.888) and its hip turned under the robot by
+// 0.66 of 0.863 rad, so that a hand moves a calf and a right hip down (rad below 0), a left hip up, and a thigh either way.
 //
 // # The log
 //
@@ -38,7 +68,8 @@
 //	state    50 a second, from physics: pos m, height m, tilt rad, vel (vx vy m/s, wz rad/s, body frame), heading (vx vy m/s along and
 //	         across the heading, level), class, contacts (FR FL RR RL, 1 = foot on the floor), feet N, power W (sum |tau dq|),
 //	         target_step rad (largest change of a q* between frames since the last record)
-//	fault    kind, on (true, false), fault (as text), id; at on, tick is that of the first state (or step) it touches
+//	silence  on (true, false), do (damp, limp), after_ms since the last command: the motors act by themselves, and no longer
+//	fault    kind, on (true, false), fault (as text), id, person: true where a person acts; at on, tick is that of the first state (or step) it touches
 //	stood    it stood still at standing height for 0.5 s, for the first time since start, lying or a fall
 //	lying    after standing it lies still, without having fallen
 //	walking  first faster than 0.3 m/s for 1 s

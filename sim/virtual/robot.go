@@ -54,6 +54,8 @@ type Robot struct {
 	cmd     mujoco.MotorCmd        // in force
 	target  [mujoco.Joints]float64 // q* of the newest command, for target_step
 	hasCmd  bool
+	heardAt float64 // s, when the motors last got a command
+	silent  bool    // and what they do since is their own
 	modes   [mujoco.Joints]byte
 	sport   bool
 	downTo  float64 // s, until then nothing is answered
@@ -445,6 +447,7 @@ func (r *Robot) advance() {
 		r.obey(r.late[0].cmd)
 		r.late = r.late[1:]
 	}
+	r.mindSilence()
 	cmd := r.executed()
 	r.applyHands()
 	if err := r.sim.Advance(&cmd, 1); err != nil {
@@ -535,7 +538,7 @@ func (r *Robot) publish() {
 	}
 	*s = Status{
 		T: r.time(), Tick: r.tick, Posture: r.ref.posture, Pos: r.st.Pos, Quat: r.st.Quat, Tilt: r.ref.tilt, Q: r.st.Q, Velocity: r.ref.body,
-		VelIMU: r.st.LinVelIMU, Class: r.class, Frames: r.n.frames, Answered: r.n.answered, Falls: r.ref.falls, Walking: r.ref.walking, Sport: r.sport, Active: active,
+		VelIMU: r.st.LinVelIMU, Class: r.class, Frames: r.n.frames, Answered: r.n.answered, Falls: r.ref.falls, Walking: r.ref.walking, Sport: r.sport, Silent: r.silent, Active: active,
 		MaxTorque: r.n.maxTorque, LastTorque: r.n.torqueTick,
 	}
 	if r.sender.IsValid() {

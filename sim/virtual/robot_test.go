@@ -464,6 +464,7 @@ func TestNewRefuses(t *testing.T) {
 		"listen":        func(c *virtual.Config) { c.Listen = netip.MustParseAddrPort("[::1]:1") },
 		"control":       func(c *virtual.Config) { c.Control = netip.MustParseAddrPort("0.0.0.0:1") },
 		"boot":          func(c *virtual.Config) { c.Boot = "handstand" },
+		"crc":           func(c *virtual.Config) { c.CRC = "odd" },
 		"noise.gyro":    func(c *virtual.Config) { c.Noise.Gyro = math.NaN() },
 		"soc_percent":   func(c *virtual.Config) { c.Battery.SOCPercent = 101 },
 		"unknown kind":  func(c *virtual.Config) { c.Faults = []virtual.Fault{{Kind: "earthquake"}} },

@@ -133,7 +133,7 @@ func (r *Robot) restart(downTo float64) {
 	*r.ref = *newReferee()
 	r.ref.stoodAt, r.ref.walkedAt, r.ref.falls = stood, walked, falls
 	r.closeHigh()
-	r.cmd, r.late, r.modes, r.hasCmd, r.sport = limp(), nil, [len(r.modes)]byte{}, false, false
+	r.cmd, r.late, r.modes, r.hasCmd, r.sport, r.silent = limp(), nil, [len(r.modes)]byte{}, false, false, false
 	if r.ref.hung = r.cfg.Boot == BootHung; !r.ref.hung { // which hangs on
 		r.check(r.sim.SetState(r.folded))
 		r.pushed = mujoco.Hands{}

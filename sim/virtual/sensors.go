@@ -45,7 +45,7 @@ func newSensors(cfg *Config) *sensors {
 // sense fills out from one physics step of dt seconds. modes are the motors' as they execute them; t is the robot's time.
 func (s *sensors) sense(out *wire.LowState, st *mujoco.State, modes *[mujoco.Joints]byte, t, dt float64) {
 	out.Init()
-	out.SN = [2]uint32{0x0C1A, uint32(s.cfg.Seed)}
+	out.SN, out.Version = s.cfg.Identity.SN, s.cfg.Identity.Version
 	s.imu(&out.IMU, st, t)
 	s.motors(out, st, modes, dt)
 	s.battery(&out.BMS, st, dt)
@@ -117,7 +117,7 @@ func (s *sensors) battery(m *wire.BMS, st *mujoco.State, dt float64) {
 // high fills the sport mode's report from the low level's and from physics.
 func (s *sensors) high(out *wire.HighState, low *wire.LowState, st *mujoco.State, mode uint8) {
 	out.Init()
-	out.SN = low.SN
+	out.SN, out.Version = low.SN, low.Version
 	out.IMU, out.BMS, out.FootForce, out.Remote = low.IMU, low.BMS, low.FootForce, low.Remote
 	for i := range low.Motor {
 		m := &low.Motor[i]

@@ -32,10 +32,15 @@ func (r *Robot) receive(d *datagram) {
 		d.b[headEnd+r.draw.IntN(wire.LowCmdSize-crcTail-headEnd)] ^= 1 << r.draw.IntN(8)
 	}
 	var c wire.LowCmd
-	if _, err := wire.DecodeLowCmd(d.b, &c); err != nil {
-		reason, _ := wire.ReasonOf(err)
+	form, err := wire.DecodeLowCmd(d.b, &c)
+	reason, _ := wire.ReasonOf(err)
+	other := err == nil && !r.cfg.CRC.takes(form)
+	if other {
+		reason = wire.RejectLevel
+	}
+	if err != nil || other {
 		r.reject(reason, d)
-		if hurt && r.cfg.Lockstep {
+		if (hurt || other) && r.cfg.Lockstep {
 			r.stepUnanswered(d)
 		}
 		return
@@ -198,13 +203,16 @@ func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
 }
 
 // obey puts a command in force.
-func (r *Robot) obey(m mujoco.MotorCmd) { r.cmd, r.modes, r.hasCmd = m, m.Mode, true }
+func (r *Robot) obey(m mujoco.MotorCmd) {
+	r.heard()
+	r.cmd, r.modes, r.hasCmd = m, m.Mode, true
+}
 
 // letGo takes the motors' power away, until the next command.
 func (r *Robot) letGo(cause string) {
 	r.cmd, r.late = limp(), nil
 	r.modes = [len(r.modes)]byte{}
-	r.hasCmd = false
+	r.hasCmd, r.silent = false, false
 	r.begin("limp").text("cause", cause).end()
 }
 

@@ -28,6 +28,7 @@ type Status struct {
 	Falls      int                    `json:"falls"`
 	Walking    bool                   `json:"walking"`
 	Sport      bool                   `json:"sport"`
+	Silent     bool                   `json:"silent"` // no command came for so long that the motors act by themselves, see Silence
 	Active     []string               `json:"active"` // faults in force
 	MaxTorque  float64                `json:"max_torque"`
 	LastTorque int64                  `json:"last_torque_tick"` // tick at the newest torque frame; -1: none yet

@@ -18,7 +18,8 @@ import (
 
 const robotLong = `robot is a Unitree Go1 on UDP, with MuJoCo's physics: it lies folded, answers each valid low-level command with a
 state, and its motors do what the commands say. It obeys whoever sends a valid frame, and without commands it goes on
-executing the last one for ever. Its log (--log) holds physics' truth and everything that was received.
+executing the last one for ever (--on-silence). Its log (--log) holds physics' truth and everything that was received.
+With --boot hung it hangs from a gantry, and a person turns it, moves its joints and presses its feet.
 
 A fault is KIND[,PARAM=VALUE...]@START[+DURATION][/EVERY], times in seconds; START is a time, now, walk[+S] (since it
 first walked faster than 0.3 m/s for 1 s) or stand[+S]; samples=N instead of a duration counts states. --faults prints the kinds.`
@@ -26,6 +27,7 @@ first walked faster than 0.3 m/s for 1 s) or stand[+S]; samples=N instead of a d
 const robotExample = `clawsim robot --log robot.jsonl
 clawsim robot --boot sport --listen 127.0.0.1:0 --json
 clawsim robot --fault 'joint_speed,joint=FR_calf,value=20,samples=5@walk+2' --fault 'push,n=60@stand+1/5'
+clawsim robot --boot hung --fault 'imu_mirror,axis=y@0' --fault 'turn,axis=roll,rad=0.5@5' --fault 'hand,joint=FR_calf,rad=-0.3@8'
 clawsim robot --control 127.0.0.1:8095 &
 curl -d '{"fault":"remote_buttons,buttons=L2+B@now+0.5"}' http://127.0.0.1:8095/fault`
 
@@ -68,7 +70,8 @@ func newRobot() []*cobra.Command {
 	flags.SortFlags = false
 	for _, k := range []struct{ flag, key string }{
 		{"listen", "listen"}, {"high", "listen_high"}, {"boot", "boot"}, {"lockstep", "lockstep"}, {"seed", "seed"},
-		{"control", "control"}, {"log-every-frame", "log_every_frame"}, {"soc", "battery.soc_percent"},
+		{"control", "control"}, {"log-every-frame", "log_every_frame"}, {"soc", "battery.soc_percent"}, {"on-silence", "on_silence"},
+		{"crc", "crc"}, {"sn", "identity.sn"},
 	} {
 		loader.AddKeyFlag(flags, k.flag, k.key)
 	}
@@ -124,7 +127,7 @@ func (o *robotOptions) apply(cfg *virtual.Config) error {
 		}
 		cfg.Faults = append(cfg.Faults, faults...)
 	}
-	return nil
+	return cfg.Validate()
 }
 
 // ready is the first line of --json.

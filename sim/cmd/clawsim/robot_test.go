@@ -212,6 +212,13 @@ func TestRobotRefuses(t *testing.T) {
 		{[]string{"robot", "--script", script}, 2, "fault 2: "},
 		{[]string{"robot", "--script", script + ".not"}, 2, "no such file"},
 		{[]string{"robot", "--boot", "handstand"}, 2, "handstand"},
+		{[]string{"robot", "--fault", "turn@1"}, 2, "boot hung"},
+		{[]string{"robot", "--boot", "hung", "--fault", "turn,axis=z@1"}, 2, "axis"},
+		{[]string{"robot", "--on-silence", "damp"}, 2, "damp:TIME"},
+		{[]string{"robot", "--on-silence", "limp:soon"}, 2, "on_silence"},
+		{[]string{"robot", "--crc", "odd"}, 2, "crc"},
+		{[]string{"robot", "--sn", "[1, 2, 3]"}, 2, "identity.sn"},
+		{[]string{"robot", "--sn", "7"}, 2, "identity.sn"},
 		{[]string{"robot", "--listen", "somewhere"}, 2, "listen"},
 		{[]string{"robot", "--control", "0.0.0.0:80"}, 2, "loopback"},
 		{[]string{"robot", "--foot-force", "odd"}, 2, "--foot-force"},
@@ -239,6 +246,8 @@ func TestRobotTells(t *testing.T) {
 	}{
 		{[]string{"robot", "--help"}, "--log-every-frame"},
 		{[]string{"robot", "--faults"}, "imu_tilt"},
+		{[]string{"robot", "--faults"}, "a person turns the robot"},
+		{[]string{"config", "--explain"}, "on_silence"},
 		{[]string{"config", "--explain"}, "noise.gyro_bias"},
 		{[]string{"--version", "--json"}, `"name":"clawsim"`},
 	} {
