@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 )
 
@@ -113,6 +114,11 @@ var testInfo = Info{
 	CommandRange:   rollout.Command{Vx: [2]float32{-1, 1.5}, Vy: [2]float32{-0.5, 0.5}, Wz: [2]float32{-1, 1}},
 	Realtime:       func() string { return "SCHED_FIFO 80" },
 	LinkCounters:   func() map[string]uint64 { return map[string]uint64{"accepted": 7, "crc": 2} },
+	Guard: func(s *guard.Status) bool {
+		*s = guard.Status{PID: 77, Latched: true, Trips: 2}
+		s.Lateness.Add(3000)
+		return true
+	},
 }
 
 // running is a server on a real listener.

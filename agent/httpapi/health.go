@@ -93,6 +93,9 @@ func notReady(s *control.Snapshot) (reasons []string) {
 	if s.Mode == control.Idle {
 		reasons = append(reasons, "not armed: nothing is sent to the robot until a person arms it")
 	}
+	if !s.GuardAlive && !s.NoGuard && !s.Lockstep {
+		reasons = append(reasons, "no guard: nothing would damp the robot if this program died")
+	}
 	switch {
 	case !s.HaveState:
 		reasons = append(reasons, "no state from the robot yet")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openclaw-rl/openclaw/agent/control"
 	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/latency"
 	"github.com/openclaw-rl/openclaw/agent/safety"
 )
@@ -68,6 +69,13 @@ var (
 	stepsDesc      = desc("policy_steps_total", "Policy steps.")
 	lateStepsDesc  = desc("policy_steps_late_total", "Policy steps that missed their period.")
 
+	guardAliveDesc    = desc("guard_alive", "1 while the guard's beat is fresh.")
+	guardPIDDesc      = desc("guard_pid", "Process of the guard; 0 without one.")
+	guardTripsDesc    = desc("guard_trips_total", "Times that the guard took the motors' torque away.")
+	guardLatchedDesc  = desc("guard_latched", "1 while the guard lets no torque leave.")
+	guardSendingDesc  = desc("guard_sending", "1 while the guard damps in the loop's place.")
+	guardLatenessDesc = desc("guard_lateness_seconds", "Wake-up of the guard's loop after its deadline: how long the machine stands still.")
+
 	modeDesc     = desc("mode", "1 for the present mode.", "mode")
 	armedDesc    = desc("armed", "1 while frames are sent.")
 	faultDesc    = desc("fault_active", "1 for the latched fault; see FAULTS.md.", "number", "fault")
@@ -92,6 +100,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		sendErrorsDesc, statesDesc, linkDesc, limitedDesc, stepsDesc, lateStepsDesc, modeDesc, armedDesc, faultDesc,
 		severityDesc, warningDesc, ageDesc, endToEndDesc, tempDesc, batteryDesc, currentDesc, tiltDesc, speedDesc,
 		commandDesc, yawDesc, remoteDesc,
+		guardAliveDesc, guardPIDDesc, guardTripsDesc, guardLatchedDesc, guardSendingDesc, guardLatenessDesc,
 	} {
 		ch <- d
 	}
@@ -127,6 +136,17 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	count(limitedDesc, s.Limited.Refused, "refused")
 	count(stepsDesc, s.Stats.Policy)
 	count(lateStepsDesc, s.Stats.LatePolicy)
+
+	var watch guard.Status
+	if i.Guard != nil {
+		i.Guard(&watch)
+	}
+	gauge(guardAliveDesc, one(s.GuardAlive))
+	gauge(guardPIDDesc, float64(watch.PID))
+	count(guardTripsDesc, watch.Trips)
+	gauge(guardLatchedDesc, one(watch.Latched))
+	gauge(guardSendingDesc, one(watch.Sending))
+	ch <- histogram(guardLatenessDesc, &watch.Lateness)
 
 	for m := control.Idle; m <= control.EStop; m++ {
 		gauge(modeDesc, one(s.Mode == m), m.String())

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/rollout"
 )
 
@@ -48,10 +49,12 @@ type Info struct {
 	CommandRange   rollout.Command
 
 	// Realtime tells people what the loop's thread was given by the system, once
-	// it runs; LinkCounters returns the link's counters by name. Both are called
-	// from any goroutine; nil: nothing to tell.
+	// it runs; LinkCounters returns the link's counters by name; Guard copies what
+	// the guard says, false without one. All are called from any goroutine; nil:
+	// nothing to tell.
 	Realtime     func() string
 	LinkCounters func() map[string]uint64
+	Guard        func(*guard.Status) bool
 }
 
 func (i *Info) realtime() string {

@@ -11,6 +11,7 @@ import (
 	"github.com/openclaw-rl/openclaw/agent/control"
 	"github.com/openclaw-rl/openclaw/agent/estimate"
 	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/safety"
 )
 
@@ -38,6 +39,7 @@ type State struct {
 	Command  Command   `json:"command"`
 	Policy   Policy    `json:"policy"`
 	Loop     Loop      `json:"loop"`
+	Guard    Guard     `json:"guard"`
 	Limited  Limited   `json:"limited"`
 
 	Link map[string]uint64 `json:"link"` // datagrams by what became of them
@@ -154,6 +156,33 @@ type Loop struct {
 	PolicyP99Us number `json:"policy_p99_us"`
 }
 
+// Guard is the process that damps the robot should this one die or stand still. Its lateness is how long the machine stands still.
+type Guard struct {
+	PID            int    `json:"pid"` // 0: none
+	Alive          bool   `json:"alive"`
+	AllowedWithout bool   `json:"allowed_without"` // --no-guard
+	Latched        bool   `json:"latched"`         // no torque until a person asks for damp, then for stand
+	Sending        bool   `json:"sending"`         // it damps in the loop's place
+	Trips          uint64 `json:"trips"`
+	LateP50Us      number `json:"late_p50_us"`
+	LateP99Us      number `json:"late_p99_us"`
+	LateP999Us     number `json:"late_p999_us"`
+	LateMaxUs      number `json:"late_max_us"`
+}
+
+// NewGuard shows what read says of the guard; read may be nil.
+func NewGuard(alive, allowedWithout bool, read func(*guard.Status) bool) Guard {
+	g := Guard{Alive: alive, AllowedWithout: allowedWithout}
+	var s guard.Status
+	if read == nil || !read(&s) {
+		return g
+	}
+	g.PID, g.Latched, g.Sending, g.Trips = s.PID, s.Latched, s.Sending, s.Trips
+	g.LateP50Us, g.LateP99Us = us(s.Lateness.Quantile(0.5)), us(s.Lateness.Quantile(0.99))
+	g.LateP999Us, g.LateMaxUs = us(s.Lateness.Quantile(0.999)), us(s.Lateness.MaxNs)
+	return g
+}
+
 // Limited counts what the judge moved or refused.
 type Limited struct {
 	Clamped uint64 `json:"clamped"` // joint targets
@@ -206,6 +235,7 @@ func newState(s *control.Snapshot, info *Info) *State {
 			RxToTxP50Us: us(s.Stats.RxToTx.Quantile(0.5)), RxToTxP99Us: us(s.Stats.RxToTx.Quantile(0.99)),
 			PolicyP50Us: us(s.Stats.PolicyStep.Quantile(0.5)), PolicyP99Us: us(s.Stats.PolicyStep.Quantile(0.99)),
 		},
+		Guard:   NewGuard(s.GuardAlive, s.NoGuard, info.Guard),
 		Limited: Limited{Clamped: s.Limited.Clamped, Capped: s.Limited.Capped, Refused: s.Limited.Refused},
 		Link:    info.linkCounters(),
 	}

@@ -43,6 +43,7 @@ func walking() control.Snapshot {
 	s.FootForce[1] = estimate.SensorOK
 	s.Asked, s.Command, s.Source, s.CommandAgeNs = [3]float32{0.8, 0, 0}, [3]float32{0.8, 0, 0}, control.SourceHTTP, 40_000_000
 	s.Target[3], s.Kp[3], s.Kd[3] = 0.1, 20, 0.5
+	s.GuardAlive = true
 	s.EndToEndNs, s.PolicyAgeNs = 8_000_000, 3_000_000
 	s.Limited = safety.Counters{Clamped: 1, Capped: 2, Refused: 3}
 	s.Stats = control.Stats{Ticks: 1000, Missed: 1, Sent: 998, SendErrors: 2, States: 990, Trips: 0, Policy: 100, LatePolicy: 4}
@@ -77,7 +78,8 @@ func TestState(t *testing.T) {
 		`"policy":{"loaded":true,"name":"walk","sha256":"0123","source":"file","age_ms":3,"end_to_end_ms":8,"steps":100,"late":4}`,
 		`"loop":{"ticks":1000,"missed":1,"sent":998,"send_errors":2,"states":990,"trips":0,"late_p50_us":`,
 		`"late_max_us":99.9,"rx_to_tx_p50_us":20,"rx_to_tx_p99_us":20,"policy_p50_us":300,"policy_p99_us":300}`,
-		`"limited":{"clamped":1,"capped":2,"refused":3},"link":{"accepted":7,"crc":2}}`,
+		`"guard":{"pid":77,"alive":true,"allowed_without":false,"latched":true,"sending":false,"trips":2,"late_p50_us":3,"late_p99_us":3,"late_p999_us":3,"late_max_us":3},` +
+			`"limited":{"clamped":1,"capped":2,"refused":3},"link":{"accepted":7,"crc":2}}`,
 	} {
 		if !strings.Contains(a.body, part) {
 			t.Errorf("no %s in\n%s", part, a.body)
@@ -188,7 +190,10 @@ func TestHealthAndReady(t *testing.T) {
 		change func(*control.Snapshot)
 		names  []string // one a reason
 	}{
-		{func(s *control.Snapshot) {}, []string{"not armed", "no state"}},
+		{func(s *control.Snapshot) {}, []string{"not armed", "no guard", "no state"}},
+		{func(s *control.Snapshot) { s.Lockstep = true }, []string{"not armed", "no state"}},
+		{func(s *control.Snapshot) { s.Lockstep, s.NoGuard = false, true }, []string{"not armed", "no state"}},
+		{func(s *control.Snapshot) { s.NoGuard, s.GuardAlive = false, true }, []string{"not armed", "no state"}},
 		{func(s *control.Snapshot) { s.Mode = control.Listen }, []string{"no state"}},
 		{func(s *control.Snapshot) { s.HaveState = true }, nil},
 		{func(s *control.Snapshot) { s.StateAgeNs = 39_999_999 }, nil},
@@ -251,6 +256,12 @@ func TestMetrics(t *testing.T) {
 		`openclaw_link_datagrams_total{what="crc"} 2.0`,
 		`openclaw_limited_total{how="refused"} 3.0`,
 		"openclaw_policy_steps_total 100.0",
+		"openclaw_guard_alive 1.0",
+		"openclaw_guard_pid 77.0",
+		"openclaw_guard_trips_total 2.0",
+		"openclaw_guard_latched 1.0",
+		"openclaw_guard_sending 0.0",
+		"openclaw_guard_lateness_seconds_count 1",
 		`openclaw_mode{mode="policy"} 1.0`,
 		`openclaw_mode{mode="idle"} 0.0`,
 		`openclaw_fault_active{fault="tilt",number="7"} 1.0`,
