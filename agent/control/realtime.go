@@ -15,24 +15,31 @@ type schedParam struct{ Priority int32 }
 const schedFIFO = 1 // sched.h
 
 // Realtime makes the calling goroutine's thread fit for the loop and says what
-// was reached: it is locked to its OS thread, pinned to a core and, last,
-// raised to SCHED_FIFO above all others. Memory is locked as it is touched. What
-// the system refuses is said and is no error: the loop measures what comes of
-// it. Call it when all other threads exist: threads that C code makes later
-// would inherit the priority. In lockstep, where time is not real, it only locks
-// the goroutine to its thread.
+// was reached. In lockstep, where time is not real, it only locks the goroutine
+// to its thread.
 func Realtime(cfg *Config) string {
-	runtime.LockOSThread()
 	if cfg.Lockstep {
+		runtime.LockOSThread()
 		return "lockstep: ordinary priority"
 	}
+	return Urgent(cfg.Priority, loopCPU(cfg.CPU, runtime.NumCPU()))
+}
+
+// Urgent makes the calling goroutine's thread fit for short periods: it is
+// locked to its OS thread, pinned to a core (-1: to none) and, last, raised to
+// SCHED_FIFO above all others (0: not). Memory is locked as it is touched. What
+// the system refuses is said and is no error: the caller measures what comes of
+// it. Call it when all other threads exist: threads that C code makes later
+// would inherit the priority.
+func Urgent(priority, cpu int) string {
+	runtime.LockOSThread()
 	var said []string
 	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
 		said = append(said, "memory not locked: "+err.Error())
 	} else {
 		said = append(said, "memory locked")
 	}
-	if cpu := loopCPU(cfg.CPU, runtime.NumCPU()); cpu >= 0 {
+	if cpu >= 0 {
 		var set unix.CPUSet
 		set.Set(cpu)
 		if err := unix.SchedSetaffinity(0, &set); err != nil {
@@ -41,10 +48,10 @@ func Realtime(cfg *Config) string {
 			said = append(said, fmt.Sprintf("core %d", cpu))
 		}
 	}
-	if cfg.Priority == 0 {
+	if priority == 0 {
 		return strings.Join(append(said, "ordinary priority, as configured"), ", ")
 	}
-	p := schedParam{Priority: int32(cfg.Priority)}
+	p := schedParam{Priority: int32(priority)}
 	if _, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, 0, schedFIFO, uintptr(unsafe.Pointer(&p))); errno != 0 {
 		return strings.Join(append(said, "ordinary priority: SCHED_FIFO refused: "+errno.Error()), ", ")
 	}

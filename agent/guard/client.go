@@ -24,6 +24,11 @@ const answerTime = 20 * time.Second
 // ErrNoGuard says that nobody listens at a guard's address.
 var ErrNoGuard = errors.New("guard: nobody listens there")
 
+// Refusal is the guard's own word.
+type Refusal struct{ Text string }
+
+func (r *Refusal) Error() string { return r.Text }
+
 // Client is an agent's connection to its guard. It belongs to one goroutine, but for Lost. While it is open and registered, the guard
 // watches this process.
 type Client struct {
@@ -116,7 +121,7 @@ func (c *Client) ask(op string, r *Registration, files ...*os.File) (*reply, []i
 	case answer.Version != version:
 		err = fmt.Errorf("guard: process %d speaks version %d, want %d: end it", answer.PID, answer.Version, version)
 	case answer.Error != "":
-		err = errors.New(answer.Error)
+		err = &Refusal{answer.Error}
 	}
 	if err != nil {
 		closeAll(fds)

@@ -303,8 +303,8 @@ func (s *session) armed() bool {
 	return s != nobody && !s.over.Load() && s.page.epoch.Load()>>32 == s.number
 }
 
-// report is what the guard says of itself.
-func (g *Guard) report() *Report {
+// Report is what the guard says of itself.
+func (g *Guard) Report() *Report {
 	var late latency.Histogram
 	g.page.late.Read(&late)
 	us := func(q float64) float64 { return float64(late.Quantile(q)) / 1e3 }

@@ -275,7 +275,7 @@ func (g *Guard) act(b []byte, fds []int, who peer, mine *session, r *reply) (_ *
 	case op != opRegister && len(fds) != 0:
 		return mine, nil, fds, fmt.Errorf("guard: %s: %d descriptors came with it, want none", op, len(fds))
 	case op == opStatus:
-		r.Report = g.report()
+		r.Report = g.Report()
 		return mine, nil, nil, nil
 	case reg.Robot != g.cfg.Robot:
 		return mine, nil, fds, fmt.Errorf("guard: robot %v: this guard is for %v", reg.Robot, g.cfg.Robot)

@@ -126,6 +126,7 @@ var arrows = []arrow{
 	{from: []string{"agent/safety"}, only: []string{"agent/wire", "agent/go1"}, why: "a pure judge"},
 	{from: []string{"agent/estimate"}, only: []string{"agent/go1"}, why: "a filter of numbers"},
 	{from: []string{"agent/latency"}, only: []string{}, why: "it counts"},
+	{from: []string{"agent/guard"}, only: []string{"agent/link", "agent/wire", "agent/safety", "agent/latency"}, why: "it damps, and knows no mode"},
 	{from: []string{"agent/link"}, except: []string{"agent/link/linktest"}, only: []string{"agent/wire"}, why: "it moves bytes and judges none"},
 	{from: []string{"agent/httpapi"}, never: []string{"agent/link", "agent/wire"}, why: "a request reaches the robot through the loop alone; tests may play the robot"},
 	{from: []string{"agent/control"}, never: []string{"agent/httpapi", "agent/cli"}, tests: true, why: "the loop does not know who asks"},

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/httpapi"
 	"github.com/openclaw-rl/openclaw/agent/link"
 	"github.com/openclaw-rl/openclaw/agent/safety"
@@ -24,12 +26,48 @@ type config struct {
 
 	Control control.Config `yaml:"control" doc:"the 500 Hz loop"`
 	Safety  safety.Config  `yaml:"safety" doc:"the judge's limits"`
+	Guard   guardConfig    `yaml:"guard" doc:"the process that damps the robot when the agent dies or stands still"`
+}
+
+// guardConfig is that of clawagent guard, and of run's side of it.
+type guardConfig struct {
+	Socket   string  `yaml:"socket" doc:"where the guard listens: the absolute path of a socket, or @NAME in the abstract space; empty: @clawagent/guard/ and the robot's address"`
+	StaleMs  float64 `yaml:"stale_ms" doc:"age of the loop's newest tick from which the guard damps, ms"`
+	Priority int     `yaml:"priority" doc:"SCHED_FIFO priority of the guard's loop, above control.priority; 0 to leave it"`
+	Without  bool    `yaml:"without" doc:"work without a guard: nothing damps the robot then if this program dies; shown and logged"`
+}
+
+const (
+	minGuardStaleMs = float64(guard.MinStale) / 1e6
+	maxGuardStaleMs = float64(guard.MaxStale) / 1e6
+	// maxSocketName is what a Unix address holds.
+	maxSocketName = 107
+)
+
+func (c *guardConfig) validate(control int) error {
+	if s := c.Socket; s != "" && !(strings.HasPrefix(s, "/") || strings.HasPrefix(s, "@") && len(s) > 1) || strings.ContainsRune(s, 0) {
+		return fmt.Errorf("guard.socket: %q, want an absolute path or @NAME", s)
+	}
+	if n := len(c.Socket); n > maxSocketName {
+		return fmt.Errorf("guard.socket: %d bytes, want at most %d", n, maxSocketName)
+	}
+	if !(c.StaleMs >= minGuardStaleMs && c.StaleMs <= maxGuardStaleMs) {
+		return fmt.Errorf("guard.stale_ms: %v, want %v..%v", c.StaleMs, minGuardStaleMs, maxGuardStaleMs)
+	}
+	if c.Priority < 0 || c.Priority > 99 {
+		return fmt.Errorf("guard.priority: %d, want 0..99", c.Priority)
+	}
+	if c.Priority != 0 && c.Priority <= control {
+		return fmt.Errorf("guard.priority: %d, want more than control.priority, which is %d", c.Priority, control)
+	}
+	return nil
 }
 
 func defaultConfig() config {
 	return config{
 		Robot: "udp://" + link.Go1Low.String(), HTTP: "127.0.0.1:8080",
 		Control: control.DefaultConfig(), Safety: safety.DefaultConfig(),
+		Guard: guardConfig{StaleMs: 20, Priority: 90},
 	}
 }
 
@@ -65,7 +103,10 @@ func (c *config) Validate() error {
 	if err := c.Control.Validate(); err != nil {
 		return err
 	}
-	return c.Safety.Validate()
+	if err := c.Safety.Validate(); err != nil {
+		return err
+	}
+	return c.Guard.validate(c.Control.Priority)
 }
 
 func (c *config) low() netip.AddrPort {
@@ -78,6 +119,14 @@ func (c *config) high() netip.AddrPort {
 		return link.DefaultHigh(c.low())
 	}
 	return netip.MustParseAddrPort(c.High)
+}
+
+// guardSocket is where this robot's guard listens.
+func (c *config) guardSocket() string {
+	if c.Guard.Socket == "" {
+		return guard.Address(c.low().String())
+	}
+	return c.Guard.Socket
 }
 
 func (c *config) dial() (*link.UDP, error) {

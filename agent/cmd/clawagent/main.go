@@ -5,6 +5,7 @@
 //	clawagent run┼ policy thread:  rollout.Run at the policy's rate
 //	             ├ HTTP, loopback: state, command, mode, arm, estop
 //	             └ journal:        what changed, for people and for tests
+//	clawagent guard:  damps the robot when run dies or stands still; run starts it
 //	clawagent drive:  a velocity from the command line, over that HTTP
 //	clawagent doctor: why does no state arrive, and what to do
 package main
@@ -25,6 +26,6 @@ func newRoot() *cobra.Command {
 		Long: "clawagent drives a Unitree Go1 over its low-level protocol at 500 Hz, lets an ONNX\n" +
 			"policy walk it, and is steered and watched over HTTP on this machine.",
 	}
-	root.AddCommand(newRun(loader), newDrive(), newDoctor(loader), loader.Command("clawagent"))
+	root.AddCommand(newRun(loader), newGuard(loader), newDrive(), newDoctor(loader), loader.Command("clawagent"))
 	return root
 }

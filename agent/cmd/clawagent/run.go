@@ -44,9 +44,10 @@ sport mode goes limp at the first foreign low-level frame.
 
 The first Ctrl-C (or SIGTERM) sits the robot down, the second damps it at once;
 either way damping is sent for half a second before the program ends. L2+B on
-the hand remote damps at any time. With the cable out, this computer dead or this
-program killed (kill -9, out of memory), no software here can stop the robot: it
-goes on with its last command.`,
+the hand remote damps at any time. If this program is killed (kill -9, out of
+memory) or stands still, its guard damps the robot: a process of its own that run
+starts, see "clawagent guard --help". With the cable out or this computer dead, no
+software here can stop the robot: it goes on with its last command.`,
 		Example: `  clawagent run --robot udp://192.168.123.10:8007 --policy student.onnx
   clawagent run --robot udp://127.0.0.1:8007 --policy student.onnx --http 127.0.0.1:8080
   curl -X POST -H 'Content-Type: application/json' -d '{}' http://127.0.0.1:8080/api/v1/arm
@@ -64,7 +65,7 @@ goes on with its last command.`,
 	loader.AddFlags(f)
 	for flag, key := range map[string]string{
 		"robot": "robot", "high": "high", "local": "local", "policy": "policy", "http": "http",
-		"log": "log", "unproven": "unproven", "no-remote": "safety.without_remote", "lockstep": "control.lockstep",
+		"log": "log", "unproven": "unproven", "no-remote": "safety.without_remote", "no-guard": "guard.without", "lockstep": "control.lockstep",
 	} {
 		loader.AddKeyFlag(f, flag, key)
 	}
@@ -147,6 +148,16 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 	}
 	defer journal.close()
 
+	needGuard := !cfg.Guard.Without && !cfg.Control.Lockstep
+	watch := guarding{cfg: cfg, log: journal.log}
+	if needGuard { // before the socket: it may hold the address for an agent that was killed
+		if err := watch.join(); err != nil {
+			return fmt.Errorf("%w (run --no-guard works without)", err)
+		}
+		defer func() { watch.client.Close() }()
+	} else if err := releaseGuard(cfg); err != nil {
+		return err
+	}
 	udp, err := cfg.dial()
 	if err != nil {
 		return err
@@ -154,7 +165,8 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 	defer udp.Close()
 
 	parts := control.Parts{
-		Link: udp, Safety: cfg.Safety, Estimate: estimate.DefaultConfig(),
+		NeedGuard: needGuard,
+		Link:      udp, Safety: cfg.Safety, Estimate: estimate.DefaultConfig(),
 		SportOff: func(ctx context.Context) error { return sportOff(ctx, cfg, now.sportIsOff, journal.log) },
 	}
 	info := httpapi.Info{Robot: go1.Robot, LinkCounters: func() map[string]uint64 { return linkCounters(udp) }}
@@ -184,10 +196,16 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 		return nil
 	}
 
+	if needGuard {
+		if parts.Guard, err = watch.register(udp, now.sportIsOff); err != nil {
+			return err
+		}
+	}
 	loop, err := control.New(cfg.Control, parts)
 	if err != nil {
 		return err
 	}
+	info.Guard = loop.Guard
 	server, err := httpapi.New(httpapi.DefaultConfig(), loop, info)
 	if err != nil {
 		return err
@@ -250,10 +268,15 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 			}
 		}
 	})
+	if needGuard {
+		others.run("guard", func() { watch.keep(background, loop, udp, now.sportIsOff) })
+	} else if !cfg.Control.Lockstep {
+		journal.log.Warn("working WITHOUT the guard: nothing damps the robot if this program dies")
+	}
 	if cfg.Safety.WithoutRemote {
 		journal.log.Warn("working WITHOUT the hand remote: its stop button is not there")
 	}
-	ready(cmd.OutOrStdout(), now.asJSON, cfg, listener, &info, ahead)
+	ready(cmd.OutOrStdout(), now.asJSON, cfg, listener, &info, ahead, showGuard(loop))
 	if now.arm {
 		others.run("arming", func() {
 			if err := loop.Arm(background); err != nil {
@@ -325,10 +348,17 @@ func drive(ctx context.Context, loop *control.Loop, env rollout.Env, p rollout.P
 	}
 }
 
-func ready(w io.Writer, asJSON bool, cfg *config, l net.Listener, info *httpapi.Info, ahead bool) {
+// showGuard is what the first and the last line say of the guard.
+func showGuard(loop *control.Loop) httpapi.Guard {
+	var s control.Snapshot
+	loop.Snapshot(&s)
+	return httpapi.NewGuard(s.GuardAlive, s.NoGuard, loop.Guard)
+}
+
+func ready(w io.Writer, asJSON bool, cfg *config, l net.Listener, info *httpapi.Info, ahead bool, guarded httpapi.Guard) {
 	if asJSON {
 		_ = cli.PrintReady(w, map[string]any{"ready": true, "http": l.Addr().String(), "robot": cfg.low().String(),
-			"ahead": ahead, "without_remote": cfg.Safety.WithoutRemote, "policy": info.PolicyName, "policy_sha256": info.PolicySHA256, "pid": os.Getpid()})
+			"ahead": ahead, "without_remote": cfg.Safety.WithoutRemote, "without_guard": cfg.Guard.Without, "guard": guarded, "policy": info.PolicyName, "policy_sha256": info.PolicySHA256, "pid": os.Getpid()})
 		return
 	}
 	fmt.Fprintf(w, "clawagent: robot %s, http://%s, ", cfg.low(), l.Addr())
@@ -344,16 +374,17 @@ func finish(w io.Writer, asJSON bool, cfg *config, loop *control.Loop, udp *link
 	var s control.Snapshot
 	loop.Snapshot(&s)
 	n := udp.Counters()
+	guarded := showGuard(loop)
 	sum := map[string]any{
 		"frames": s.Stats.Sent, "ticks": s.Stats.Ticks, "missed": s.Stats.Missed, "states": s.Stats.States,
-		"guard_trips": s.Stats.Trips, "send_errors": s.Stats.SendErrors,
+		"guard_trips": s.Stats.Trips + guarded.Trips, "guard": guarded, "send_errors": s.Stats.SendErrors,
 		"rejected": n.RejectedTotal(), "foreign": n.Foreign,
 		"policy_steps": s.Stats.Policy, "policy_late": s.Stats.LatePolicy,
 		"loop_p50_us": us(s.Stats.Lateness.Quantile(0.5)), "loop_p99_us": us(s.Stats.Lateness.Quantile(0.99)),
 		"loop_p999_us": us(s.Stats.Lateness.Quantile(0.999)), "loop_max_us": us(s.Stats.Lateness.MaxNs),
 		"rx_to_tx_p50_us": us(s.Stats.RxToTx.Quantile(0.5)), "rx_to_tx_p99_us": us(s.Stats.RxToTx.Quantile(0.99)),
 		"policy_p50_us": us(s.Stats.PolicyStep.Quantile(0.5)), "policy_p99_us": us(s.Stats.PolicyStep.Quantile(0.99)),
-		"fault": s.Verdict.Fault.String(), "mode": s.Mode.String(), "without_remote": cfg.Safety.WithoutRemote,
+		"fault": s.Verdict.Fault.String(), "mode": s.Mode.String(), "without_remote": cfg.Safety.WithoutRemote, "without_guard": cfg.Guard.Without,
 	}
 	if asJSON {
 		_ = cli.PrintJSON(w, sum)

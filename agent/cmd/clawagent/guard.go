@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/guard"
+	"github.com/openclaw-rl/openclaw/agent/link"
+)
+
+// guardHeapBytes is where the guard's garbage collector begins to work. A
+// message costs some ten kB.
+const guardHeapBytes = 16 << 20
+
+func newGuard(loader *cli.Loader[config]) *cobra.Command {
+	var asJSON, status, inherited bool
+	cmd := &cobra.Command{
+		Use:   "guard",
+		Short: "Damp the robot when the agent dies or stands still",
+		Long: `guard watches the control loop of "clawagent run" from a process of its own. It
+holds a duplicate of that one's socket, so when the loop's beat in shared memory
+is older than guard.stale_ms, or its process has ended, it sends damping frames
+from the address that the robot knows. From then on the loop sends no torque
+until a person asks for damp, then for stand.
+
+run starts one by itself. On a robot it has a unit of its own, so that whatever
+ends the agent's leaves it alone; run finds it at guard.socket. One guard serves
+one robot.
+
+SIGINT, SIGTERM and SIGHUP do not end it while the robot is armed. A guard that
+run started outlives a killed agent, damps on, and hands over to the next run; it
+ends by itself when the agent has ended in order, or the robot has been silent
+for ten seconds behind a killed one.
+
+--status asks the guard that runs.`,
+		Example: `  clawagent guard --robot udp://192.168.123.10:8007
+  clawagent guard --robot udp://192.168.123.10:8007 --socket /run/clawagent/guard.sock
+  clawagent guard --status --json --robot udp://127.0.0.1:8007`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loader.Load()
+			if err != nil {
+				return err
+			}
+			if status {
+				return askGuard(cmd, &cfg, asJSON)
+			}
+			return serveGuard(cmd, &cfg, inherited, asJSON)
+		},
+	}
+	f := cmd.Flags()
+	loader.AddFlags(f)
+	for flag, key := range map[string]string{"robot": "robot", "socket": "guard.socket", "priority": "guard.priority"} {
+		loader.AddKeyFlag(f, flag, key)
+	}
+	f.BoolVar(&asJSON, "json", false, "print one JSON line when ready and one at the end")
+	f.BoolVar(&status, "status", false, "ask the running guard what it does")
+	f.BoolVar(&inherited, "inherited", false, "the agent that started this guard is at the other end of descriptor "+strconv.Itoa(guard.FirstFD))
+	_ = f.MarkHidden("inherited") // the flag exists
+	return cmd
+}
+
+// serveGuard is the guard's life.
+func serveGuard(cmd *cobra.Command, cfg *config, inherited, asJSON bool) error {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(guardHeapBytes)
+	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2) + 1) // the loop's thread keeps one to itself
+	ahead := cfg.Guard.Priority > 0 && cli.Ahead()
+	// Whoever runs out of memory, it shall not be the guard. Only root may ask for it.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0o644)
+	// A code page that is read from disk when the robot has to be damped comes late.
+	_ = unix.Mlockall(unix.MCL_CURRENT)
+
+	asked, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer stop()
+	signal.Ignore(syscall.SIGPIPE) // a terminal that is gone does not end it
+
+	var first *net.UnixConn
+	if inherited {
+		f := os.NewFile(guard.FirstFD, "descriptor "+strconv.Itoa(guard.FirstFD))
+		if f == nil {
+			return cli.Usagef("--inherited: descriptor %d is not open", guard.FirstFD)
+		}
+		conn, err := guard.FileConn(f)
+		f.Close()
+		if err != nil {
+			return cli.Usagef("--inherited: %w", err)
+		}
+		first = conn
+	}
+	socket := cfg.guardSocket()
+	listener, err := guard.Listen(socket)
+	if err != nil {
+		return err
+	}
+	realtime := make(chan string, 1)
+	g, err := guard.New(guard.Config{
+		Robot: cfg.low(), Clock: control.SystemClock{}, Alone: inherited,
+		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)).With("guard", os.Getpid()),
+		Started: func() string {
+			how := control.Urgent(cfg.Guard.Priority, -1)
+			realtime <- how
+			return how
+		},
+	})
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- g.Serve(asked, listener, first) }()
+	how := <-realtime
+	if asJSON {
+		_ = cli.PrintReady(cmd.OutOrStdout(), map[string]any{"ready": true, "socket": socket, "robot": cfg.low().String(),
+			"ahead": ahead, "realtime": how, "pid": os.Getpid()})
+	} else {
+		fmt.Fprintf(cmd.OutOrStdout(), "clawagent: guard of robot %s at %s (%s)\n", cfg.low(), socket, how)
+	}
+	err = <-ended
+	printReport(cmd.OutOrStdout(), g.Report(), asJSON)
+	return err
+}
+
+func askGuard(cmd *cobra.Command, cfg *config, asJSON bool) error {
+	r, err := guard.Ask(cmd.Context(), cfg.guardSocket())
+	if errors.Is(err, guard.ErrNoGuard) {
+		return cli.NotAvailable(err)
+	}
+	if err != nil {
+		return err
+	}
+	printReport(cmd.OutOrStdout(), r, asJSON)
+	return nil
+}
+
+func printReport(w io.Writer, r *guard.Report, asJSON bool) {
+	if asJSON {
+		_ = cli.PrintJSON(w, r)
+		return
+	}
+	what := "no agent"
+	if r.AgentPID != 0 {
+		what = fmt.Sprintf("agent %d", r.AgentPID)
+	}
+	for _, s := range []struct {
+		on   bool
+		text string
+	}{{r.AgentGone, "gone"}, {r.Armed, "armed"}, {r.Latched, "latched"}, {r.Sending, "damping"}, {r.Silent, "robot silent"}} {
+		if s.on {
+			what += ", " + s.text
+		}
+	}
+	fmt.Fprintf(w, "clawagent: guard %d of robot %s: %s; %d trips, late p50 %.1f p99 %.1f max %.1f us\n",
+		r.PID, r.Robot, what, r.Trips, r.LateP50Us, r.LateP99Us, r.LateMaxUs)
+}
+
+// guarding is run's side of the guard.
+type guarding struct {
+	cfg    *config
+	log    *slog.Logger
+	client *guard.Client
+}
+
+const (
+	guardTries = 10
+	guardPause = 200 * time.Millisecond
+)
+
+// join connects to the robot's guard, or starts one, and takes the robot's address over from an agent that was killed. A guard that
+// is just about to end is waited for.
+func (g *guarding) join() error {
+	var err error
+	for range guardTries {
+		if g.client, err = guard.Dial(g.cfg.guardSocket()); errors.Is(err, guard.ErrNoGuard) {
+			g.client, err = g.start()
+		}
+		if err != nil {
+			return err
+		}
+		if err = g.client.Take(g.cfg.low()); err == nil {
+			return nil
+		}
+		g.client.Close()
+		if refused := new(guard.Refusal); errors.As(err, &refused) {
+			return err
+		}
+		time.Sleep(guardPause)
+	}
+	return err
+}
+
+func (g *guarding) start() (*guard.Client, error) {
+	return guard.Start("/proc/self/exe", []string{"guard", "--inherited", "--robot", g.cfg.Robot, "--socket", g.cfg.guardSocket(),
+		"--set", fmt.Sprintf("control.priority=%d", g.cfg.Control.Priority), "--priority", strconv.Itoa(g.cfg.Guard.Priority)}, os.Stderr)
+}
+
+func (g *guarding) register(udp *link.UDP, sportIsOff bool) (*guard.Watch, error) {
+	return g.client.Register(udp.Fd(), guard.Registration{
+		Robot: g.cfg.low(), High: g.cfg.high(), Stale: time.Duration(g.cfg.Guard.StaleMs * 1e6),
+		EncryptCRC: g.cfg.Control.EncryptCRC, SportIsOff: sportIsOff,
+	})
+}
+
+// keep gives the loop a guard anew whenever the one that it has is lost. A person then lets the robot stand again.
+func (g *guarding) keep(ctx context.Context, loop *control.Loop, udp *link.UDP, sportIsOff bool) {
+	for {
+		select {
+		case <-g.client.Lost():
+		case <-ctx.Done():
+			return
+		}
+		g.client.Close()
+		g.log.Error("the guard has ended: another is started", "pid", g.client.PID())
+		for told := false; ; {
+			err := g.join()
+			if err == nil {
+				var w *guard.Watch
+				if w, err = g.register(udp, sportIsOff); err == nil {
+					loop.SetGuard(w)
+					g.log.Info("guard", "pid", w.PID())
+					break
+				}
+				g.client.Close()
+			}
+			if !told {
+				told = true
+				g.log.Error("no guard", "err", err)
+			}
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// releaseGuard ends what a guard still does for an agent that was killed, for a program that comes without one.
+func releaseGuard(cfg *config) error {
+	c, err := guard.Dial(cfg.guardSocket())
+	if errors.Is(err, guard.ErrNoGuard) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	err = c.Take(cfg.low())
+	if refused := new(guard.Refusal); err != nil && !errors.As(err, &refused) {
+		return nil // it was about to end
+	}
+	return err
+}
