@@ -147,6 +147,10 @@ func (d *diagnosis) robot(ctx context.Context, cfg *config, armed bool, listenFo
 		return nil
 	}
 	defer unlock()
+	if err := releaseGuard(cfg); err != nil { // it may still damp for an agent that was killed
+		d.add(levelError, "guard", "Look at `clawagent guard --status`, or end that process.", "%v; nothing was sent", err)
+		return nil
+	}
 	defer d.arp(cfg)
 
 	sport, err := link.ProbeSport(ctx, cfg.high(), time.Second)
