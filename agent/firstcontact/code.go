@@ -1,0 +1,123 @@
+package firstcontact
+
+// Level of a code.
+type Level uint8
+
+// Levels. Any Fault keeps the result from passing.
+const (
+	Fault Level = iota
+	Warning
+	Note
+)
+
+// Code is one thing that this package can name. The names do not change; where the plain doctor or the judge knows the same thing,
+// it is their name.
+type Code uint8
+
+// Codes.
+const (
+	MotorModeDropped Code = iota
+	StateNotFinite
+	QuaternionBad
+	IMUStuck
+	IMUNoisy
+	GyroBias
+	AccNorm
+	Tilt
+	QuatOrder
+	IMUMirrorX
+	IMUMirrorY
+	IMUMirrorZ
+	GyroSign
+	GyroUnits
+	IMUAxes
+	GravityMismatch
+	JointRange
+	JointNoisy
+	JointStuck
+	JointReversed
+	JointsSwapped
+	LegsSwapped
+	JointOrder
+	JointNotAlone
+	FootForceZero
+	FootStuck
+	FeetSwapped
+	FootOrder
+	RemoteAbsent
+	RemoteMapping
+	RemoteStickSigns
+	MotorTempUnknown
+	MotorHot
+	BatteryUnknown
+	BatteryLow
+	CellsMissing
+	CellsUneven
+	NothingSeen
+	LossHold
+	LossDamp
+	LossLimp
+	LossUnclear
+	codeCount = iota
+)
+
+// Info describes a code for people.
+type Info struct {
+	Name   string
+	Level  Level
+	Title  string
+	Remedy string
+}
+
+const (
+	imuDriver = "Do not stand it up. The IMU or its driver is not what policies and estimator expect: compare firmware versions, and how the main board is mounted."
+	wires     = "Do not stand it up: commands would go to the wrong motor. Put the plugs right (the maker's wiring plan), then repeat the step."
+)
+
+// Codes is the table.
+var Codes = [codeCount]Info{
+	MotorModeDropped: {"motor_mode_dropped", Fault, "Motors do not take the servo mode that our frames tell them", "Try the other CRC form (control.encrypt_crc); if single motors stay out, restart the robot and look at their cables."},
+	StateNotFinite:   {"state_not_finite", Fault, "NaN or infinity in a state", "Restart the robot; if it comes back, a sensor or its cable is broken."},
+	QuaternionBad:    {"quaternion_bad", Fault, "The orientation is no orientation", "Restart the robot and let it hang still while the IMU starts."},
+	IMUStuck:         {"imu_stuck", Fault, "A part of the IMU says the same all the time", "Restart the robot; if it comes back, the IMU or its cable is broken."},
+	IMUNoisy:         {"imu_noisy", Warning, "The IMU is noisier than the estimator and policies expect", "Look for a loose IMU or main board, and for what shakes the gantry; repeat."},
+	GyroBias:         {"gyro_bias", Warning, "The gyroscope does not read zero at rest", "Restart the robot and let it hang still while the IMU starts."},
+	AccNorm:          {"acc_norm", Fault, "At rest the accelerometer does not read 9.81 m/s2", imuDriver},
+	Tilt:             {"tilt", Fault, "It does not hang level", "Hang it level, feet free and down; if it does, the IMU is mounted turned."},
+	QuatOrder:        {"quat_order", Fault, "The quaternion comes as x y z w, not as w x y z", imuDriver},
+	IMUMirrorX:       {"imu_mirror_x", Fault, "The IMU is mirrored: its x axis points backwards", imuDriver},
+	IMUMirrorY:       {"imu_mirror_y", Fault, "The IMU is mirrored: its y axis points to the right", imuDriver},
+	IMUMirrorZ:       {"imu_mirror_z", Fault, "The IMU is mirrored: its z axis points down", imuDriver},
+	GyroSign:         {"gyro_sign", Fault, "An axis of the gyroscope has the wrong sign", imuDriver},
+	GyroUnits:        {"gyro_units", Fault, "The gyroscope is not in rad/s", imuDriver},
+	IMUAxes:          {"imu_axes", Fault, "The IMU turns about other axes than the body", "Repeat the motions exactly as asked; if it stays so, the IMU is mounted turned or its driver orders the axes otherwise: do not stand it up."},
+	GravityMismatch:  {"gravity_mismatch", Fault, "Quaternion and accelerometer disagree about where down is", imuDriver},
+	JointRange:       {"joint_range", Fault, "A joint reads an angle outside its mechanical stops", "That encoder or its zero is wrong: calibrate it with the maker's tool."},
+	JointNoisy:       {"joint_noisy", Warning, "A joint's angle or speed is noisier than policies expect", "Look at that motor's cable and encoder."},
+	JointStuck:       {"joint_stuck", Fault, "A joint reads the same angle while it is moved", "Its encoder or cable is broken: do not stand it up."},
+	JointReversed:    {"joint_reversed", Fault, "A joint reads the wrong sign", "Do not stand it up: it would drive away from its target. Restore that motor's configuration with the maker's tool."},
+	JointsSwapped:    {"joints_swapped", Fault, "Two joints of a leg are swapped", wires},
+	LegsSwapped:      {"legs_swapped", Fault, "Two legs are swapped", wires},
+	JointOrder:       {"joint_order", Fault, "Another joint moves than the one that was moved", "Repeat the step with the named joint; if it stays so, do not stand it up: the order of the joints is another one."},
+	JointNotAlone:    {"joint_not_alone", Fault, "Several joints moved at once", "Repeat the step and hold the others still; if they move by themselves, look for another program that sends."},
+	FootForceZero:    {"foot_force_zero", Warning, "No foot sensor reads a force", "It walks without; contacts then come from torque and kinematics."},
+	FootStuck:        {"foot_stuck", Warning, "A foot sensor reads the same while it is pressed", "It walks without; the estimator leaves that foot out. Look at its cable."},
+	FeetSwapped:      {"feet_swapped", Fault, "Two foot sensors are swapped", "Put the plugs right: the estimator would trust the foot that is in the air."},
+	FootOrder:        {"foot_order", Fault, "Another foot answers than the one that was pressed", "Repeat the step with the named foot; if it stays so, put the plugs right."},
+	RemoteAbsent:     {"remote_absent", Fault, "The hand remote is not there", "Switch it on and repeat; its stop (L2+B) is what a person has in the hand."},
+	RemoteMapping:    {"remote_buttons", Fault, "A button of the hand remote is not where it should be", "Repeat with the named button; if it stays so, this remote's bytes are others: the stop L2+B must not be relied on."},
+	RemoteStickSigns: {"remote_sticks", Fault, "A stick of the hand remote reads otherwise than it is pushed", "Repeat with the named stick; if it stays so, do not drive with the sticks (control.remote_vx_m_s, _vy_, _wz_ 0)."},
+	MotorTempUnknown: {"motor_temp_unknown", Warning, "A motor tells no temperature", "Feel the motor by hand after some minutes."},
+	MotorHot:         {"motor_hot", Warning, "A motor is hot", "Let it cool for ten minutes; look for a leg that rubs."},
+	BatteryUnknown:   {"battery_unknown", Warning, "The battery tells nothing plausible", "Look at the lamps on the battery itself."},
+	BatteryLow:       {"battery_low", Warning, "The battery is low", "Charge it."},
+	CellsMissing:     {"cells_missing", Fault, "Cells of the battery are missing between others that are there", "Do not use that battery: have its cells measured."},
+	CellsUneven:      {"cells_uneven", Warning, "The battery's cells are uneven", "Charge it fully and look again; if it stays so, replace the battery."},
+	NothingSeen:      {"nothing_seen", Fault, "What was asked for was not seen in time", "Run the command again: the steps that have passed are kept. If the motion was made, that sensor is dead."},
+	LossHold:         {"link_loss_hold", Warning, "Without commands the motors hold the last one", "Keep the guard running: with the computer dead, nothing but the robot's own switch stops it."},
+	LossDamp:         {"link_loss_damp", Note, "Without commands the motors damp", ""},
+	LossLimp:         {"link_loss_limp", Warning, "Without commands the motors go limp", "It drops where it stands when the link is lost: walk it where that harms nobody."},
+	LossUnclear:      {"link_loss_unclear", Fault, "What the motors do without commands could not be told", "Hang it with its feet free, let it come to rest, and run --hang-test again."},
+}
+
+func (c Code) String() string { return Codes[c].Name }

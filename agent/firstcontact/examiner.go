@@ -1,0 +1,371 @@
+package firstcontact
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+)
+
+// Config of an Examiner.
+type Config struct {
+	StepSeconds  float64 `yaml:"step_seconds" unit:"s" doc:"longest wait for one motion of the person"`
+	RestSeconds  float64 `yaml:"rest_seconds" unit:"s" doc:"how long the hanging robot's sensors are watched at rest"`
+	FrameSeconds float64 `yaml:"frame_seconds" unit:"s" doc:"longest wait for the motors to take our frames, for each form of the CRC"`
+	Cells        int     `yaml:"cells" doc:"cells of the robot's battery in series, 6 on a Go1; 0: it is only looked for gaps between cells"`
+	// WithoutRemote: a person works without the hand remote, so it is not asked for.
+	WithoutRemote bool `yaml:"-"`
+}
+
+// DefaultConfig gives a person half a minute for each motion.
+func DefaultConfig() Config { return Config{StepSeconds: 30, RestSeconds: 2, FrameSeconds: 1} }
+
+// Validate names the key that is out of range.
+func (c *Config) Validate() error {
+	for _, r := range []struct {
+		key       string
+		v, lo, hi float64
+	}{{"step_seconds", c.StepSeconds, 1, 3600}, {"rest_seconds", c.RestSeconds, 0.5, 60}, {"frame_seconds", c.FrameSeconds, 0.1, 60}} {
+		if !(r.v >= r.lo && r.v <= r.hi) {
+			return fmt.Errorf("%s: %v, want %v..%v", r.key, r.v, r.lo, r.hi)
+		}
+	}
+	if c.Cells < 0 || c.Cells > 10 {
+		return fmt.Errorf("cells: %d, want 0..10", c.Cells)
+	}
+	return nil
+}
+
+// Phase of the step at hand.
+type Phase uint8
+
+// Phases.
+const (
+	Settling Phase = iota // waiting until all is still, and level
+	Asking                // waiting for what is asked for
+	Done
+)
+
+// Status is what a person may be shown while a step goes on. Its arrays are views of one tick.
+type Status struct {
+	Phase Phase
+	// Changed: the phase, the try or the part is another than at the state before.
+	Changed bool
+	Part    int     // of a step that asks for several things
+	Tries   int     // 0 at first; 1 when the wrong thing was seen and it is asked for again
+	Moved   int     // axis, joint or leg that changed most; -1 none
+	Value   float64 // how far: rad, counts, or stick travel
+	Want    float64 // from how far on it counts
+	Blur    bool    // others change nearly as much
+	Buttons uint16  // of the remote, down now
+	LeftS   float64 // s until the time is over
+}
+
+// Limits of what is seen.
+const (
+	stillNs               = int64(300e6)
+	turnStill             = 0.04 // rad within stillNs
+	turnLevel             = 0.15 // rad from how it hung at rest
+	turnWant              = 0.25 // rad
+	jointStill, jointWant = 0.03, 0.2
+	footStill, footWant   = 25, 30
+	// alone: what moved most has moved so many times as far as the next.
+	alone = 2
+	// over: a motion is over once it has come back so far from its peak, or has not grown for holdNs.
+	over     = 0.7
+	holdNs   = int64(400e6)
+	maxTries = 1 // more, after a wrong one
+)
+
+// Examiner goes through the steps. It is not safe for concurrent use.
+type Examiner struct {
+	cfg Config
+	rec Record
+
+	step    Step
+	phase   Phase
+	tries   int
+	began   bool
+	startNs int64 // of the step, by its first state
+	lastNs  int64
+
+	rest   restSums
+	turn   turnTrack
+	move   moveTrack
+	remote remoteStep
+	again  bool // this part of the remote's step was wrong once
+	stuck  stuckBits
+	run    int // states in a row
+}
+
+// New makes an examiner that goes on from a Record, or begins with nil. The configuration must be valid.
+func New(cfg Config, from *Record) *Examiner {
+	e := &Examiner{cfg: cfg, rec: newRecord(), phase: Done}
+	if from != nil {
+		e.rec = *from
+	}
+	return e
+}
+
+// Record is what has been measured so far; it is valid until the next call.
+func (e *Examiner) Record() *Record { return &e.rec }
+
+// Kept says that a step need not be done again: it has passed before. Frame and Rest are always done anew, since the others build on
+// them.
+func (e *Examiner) Kept(s Step) bool { return s > Rest && e.rec.Results[s] == Passed }
+
+// Skip leaves a step out.
+func (e *Examiner) Skip(s Step) {
+	e.rec.forget(s)
+	e.rec.Results[s] = Skipped
+}
+
+// Begin asks for a step, from the next state on. False: it makes no sense on this robot and is NotAsked.
+func (e *Examiner) Begin(s Step) bool {
+	e.rec.forget(s)
+	e.step, e.phase, e.tries, e.began, e.run, e.again = s, Settling, 0, false, 0, false
+	e.remote = remoteStep{}
+	switch {
+	case s.Group() == Remote && e.cfg.WithoutRemote && !e.rec.Rest.RemotePresent,
+		s.Group() == Feet && e.rec.footless():
+		e.rec.Results[s] = NotAsked
+	case s.Group() == Remote && !e.rec.Rest.RemotePresent, // there is nothing to wait for
+		s.Group() == Motions && e.rec.Rest.Stuck != [3]bool{}:
+		e.rec.Results[s] = Failed
+	default:
+		return true
+	}
+	e.phase = Done
+	return false
+}
+
+// footless: no foot sensor said anything at rest.
+func (r *Record) footless() bool {
+	for _, f := range r.Rest.Foot {
+		if f.Mean != 0 || f.SD != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Add takes a state that came at nowNs, which never goes back. Once the status says Done the step's result stands.
+func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
+	st.Moved = -1
+	if e.phase == Done {
+		st.Phase = Done
+		return st
+	}
+	before := [3]int{int(e.phase), e.tries, e.remote.part}
+	if !e.began {
+		e.began, e.startNs, e.lastNs = true, nowNs, nowNs
+		e.restart(nowNs, s)
+	}
+	dt := min(float64(nowNs-e.lastNs)/1e9, 0.1)
+	e.lastNs = nowNs
+	limit := e.cfg.StepSeconds
+	switch {
+	case e.step == Frame:
+		limit = e.cfg.FrameSeconds
+		e.frame(s)
+	case e.step == Rest:
+		limit += e.cfg.RestSeconds
+		e.atRest(nowNs, s)
+	case e.step.Group() == Motions:
+		e.motion(nowNs, dt, s, &st)
+	case e.step.Group() == Joints:
+		var v [go1.Joints]float64
+		for i := range v {
+			v[i] = finite(s.Motor[i].Q)
+		}
+		e.stuck.joints(s)
+		e.moved(nowNs, s, &v, &e.rec.Joints[e.step.index()], handSign[e.step.index()%go1.JointsInLeg], &st)
+	case e.step.Group() == Feet:
+		var v [go1.Joints]float64
+		for i, f := range s.FootForce {
+			v[i] = float64(f)
+		}
+		e.stuck.feet(s)
+		e.moved(nowNs, s, &v, &e.rec.Feet[e.step.index()], 1, &st)
+	default:
+		e.remotes(s, &st)
+	}
+	st.LeftS = limit - float64(nowNs-e.startNs)/1e9
+	if e.phase != Done && st.LeftS <= 0 {
+		e.giveUp()
+	}
+	st.Phase, st.Tries, st.Part = e.phase, e.tries, e.remote.part
+	st.Changed = before != [3]int{int(e.phase), e.tries, e.remote.part}
+	return st
+}
+
+// restart begins a try.
+func (e *Examiner) restart(nowNs int64, s *wire.LowState) {
+	e.phase = Settling
+	switch e.step.Group() {
+	case Motions:
+		e.turn = turnTrack{acc: accOf(s), anchorNs: nowNs}
+		e.turn.anchorAcc, e.turn.anchorQ = e.turn.acc, quatOf(s)
+	case Joints:
+		e.move = moveTrack{n: go1.Joints, still: jointStill, want: jointWant}
+		e.stuck = stuckBits{}
+	case Feet:
+		e.move = moveTrack{n: go1.Legs, still: footStill, want: footWant}
+		for _, f := range e.rec.Rest.Foot {
+			e.move.want = max(e.move.want, 8*f.SD)
+		}
+		e.stuck = stuckBits{}
+	case Automatic:
+		e.rest = restSums{}
+	}
+}
+
+// wrong asks once more when the wrong thing was seen: people err too.
+func (e *Examiner) wrong(nowNs int64, s *wire.LowState) {
+	if e.tries >= maxTries {
+		e.end(Failed)
+		return
+	}
+	e.tries++
+	e.startNs = nowNs
+	e.restart(nowNs, s)
+}
+
+func (e *Examiner) end(r Result) {
+	e.phase = Done
+	e.rec.Results[e.step] = r
+}
+
+// giveUp ends the step by its time. What was seen of a wrong try stands.
+func (e *Examiner) giveUp() {
+	i := e.step.index()
+	r := TimedOut
+	switch e.step.Group() {
+	case Automatic:
+		if e.step == Rest {
+			e.restDone()
+			return
+		}
+		r = Failed
+	case Motions:
+		if e.rec.Motions[i].Seconds > 0 {
+			r = Failed
+		}
+	case Joints:
+		r = e.unseen(&e.rec.Joints[i], i)
+	case Feet:
+		r = e.unseen(&e.rec.Feet[i], i)
+	case Remote:
+		if f := &e.rec.Remote; e.step == RemoteStop && f.StopSeen != 0 || e.step == RemoteButtons && f.Buttons != [askedButtons]uint16{} && e.again {
+			r = Failed
+		}
+	}
+	e.end(r)
+}
+
+func (e *Examiner) unseen(f *MoveFigures, asked int) Result {
+	if f.Moved >= 0 {
+		return Failed
+	}
+	f.Stuck = e.stuck.alone(asked)
+	if e.move.blurred {
+		f.Blur, f.Delta = true, e.move.blur
+		return Failed
+	}
+	return TimedOut
+}
+
+// frame counts states in which every motor is in the mode that it was told.
+func (e *Examiner) frame(s *wire.LowState) {
+	const taken = 50 // in a row
+	e.phase = Asking
+	e.rec.Frame.States++
+	servo := true
+	for i := range go1.Joints {
+		e.rec.Frame.Modes[i] = int(s.Motor[i].Mode)
+		servo = servo && s.Motor[i].Mode == wire.ModeServo
+	}
+	if e.run++; !servo {
+		e.run = 0
+	}
+	if e.run >= taken {
+		e.end(Passed)
+	}
+}
+
+// moved follows the joints or the feet.
+func (e *Examiner) moved(nowNs int64, s *wire.LowState, v *[go1.Joints]float64, f *MoveFigures, sign float64, st *Status) {
+	m := &e.move
+	e.phase = m.update(nowNs, v)
+	st.Moved, st.Value, st.Want, st.Blur = m.most, m.value, m.want, m.blurNow
+	if e.phase != Done {
+		return
+	}
+	asked := e.step.index()
+	f.Tries, f.Moved, f.Delta = e.tries+1, m.peakOf, m.peak
+	if f.Moved == asked && f.Delta[asked]*sign > 0 {
+		e.end(Passed)
+	} else {
+		e.wrong(nowNs, s)
+	}
+}
+
+func (e *Examiner) remotes(s *wire.LowState, st *Status) {
+	var r wire.Remote
+	wire.DecodeRemote(&s.Remote, &r)
+	f, p := &e.rec.Remote, &e.remote
+	st.Buttons = r.Buttons
+	f.Tries[e.step.index()] = e.tries + 1
+	next, done, right := false, false, true
+	switch e.step {
+	case RemoteStop:
+		next = p.stop(&r, f)
+		done = next
+	case RemoteButtons:
+		next, done, right = p.buttons(&r, f)
+	default:
+		next, done, right = p.stick(&r, f)
+		st.Value = math.Max(math.Abs(finite(r.Lx)), math.Max(math.Abs(finite(r.Ly)), math.Abs(finite(r.Rx))))
+		st.Want = stickPushed
+	}
+	if e.phase = Settling; p.resting {
+		e.phase = Asking
+	}
+	if !next {
+		return
+	}
+	e.startNs = e.lastNs // each part has its time
+	if !right && !e.again {
+		e.again = true
+		e.tries++
+		*p = remoteStep{part: p.part}
+		return
+	}
+	e.again = false
+	*p = remoteStep{part: p.part + 1}
+	if done {
+		p.part--
+		if remoteRight(e.step, f) {
+			e.end(Passed)
+		} else {
+			e.end(Failed)
+		}
+	}
+}
+
+// remoteRight says whether all that was asked for came as asked.
+func remoteRight(s Step, f *RemoteFigures) bool {
+	switch s {
+	case RemoteStop:
+		return f.StopSeen&stopButtons == stopButtons
+	case RemoteButtons:
+		return f.Buttons == asked
+	}
+	for i := range sticks {
+		if !stickRight(i, &f.Sticks[i]) {
+			return false
+		}
+	}
+	return true
+}

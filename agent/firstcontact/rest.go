@@ -1,0 +1,164 @@
+package firstcontact
+
+import (
+	"math"
+
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+)
+
+// sums of a figure. Its spread is taken from one state to the next, so that a slow sway is no noise.
+type sums struct {
+	n              int
+	mean, last, d2 float64
+}
+
+func (s *sums) add(x float64) {
+	if s.n > 0 {
+		s.d2 += (x - s.last) * (x - s.last)
+	}
+	s.n++
+	s.last = x
+	s.mean += (x - s.mean) / float64(s.n)
+}
+
+func (s *sums) spread() (sp Spread) {
+	if s.n > 1 {
+		sp.SD = math.Sqrt(s.d2 / float64(s.n-1) / 2)
+	}
+	sp.Mean = s.mean
+	return sp
+}
+
+// restSums is what is gathered at rest.
+type restSums struct {
+	startNs, lastNs int64
+	n, notFinite    int
+	first, newest   wire.LowState
+	changed         [3]bool // quaternion, gyroscope, accelerometer
+	quat            [4]sums
+	beganAt, last   quat
+	step2           float64 // rad squared from state to state, summed
+	lo, hi          float64
+	gyro, acc       [3]sums
+	q, dq, tau      [go1.Joints]sums
+	temp            [go1.Joints]int
+	foot            [go1.Legs]sums
+	remoteMoved     [wire.RemoteSize]bool
+	remoteHeard     int
+}
+
+// maxSway is how far the body may turn while it is at rest, rad.
+const maxSway = 0.1
+
+// atRest gathers. A body that sways begins it anew, while there is time.
+func (e *Examiner) atRest(nowNs int64, s *wire.LowState) {
+	r := &e.rest
+	e.phase = Asking
+	if r.n == 0 {
+		r.startNs, r.first, r.beganAt, r.last = nowNs, *s, quatOf(s), quatOf(s)
+		r.lo, r.hi = math.Inf(1), math.Inf(-1)
+	}
+	q := quatOf(s)
+	if norm(turned(r.beganAt, q)) > maxSway && float64(nowNs-e.startNs)/1e9 < e.cfg.StepSeconds {
+		*r = restSums{}
+		return
+	}
+	r.add(nowNs, s, q)
+	if float64(nowNs-r.startNs)/1e9 >= e.cfg.RestSeconds {
+		e.restDone()
+	}
+}
+
+func (r *restSums) add(nowNs int64, s *wire.LowState, q quat) {
+	r.n++
+	r.lastNs, r.newest = nowNs, *s
+	bad := false
+	n := 0.0
+	for i, v := range s.IMU.Quaternion {
+		bad = bad || v-v != 0
+		n += finite(v) * finite(v)
+		r.quat[i].add(finite(v))
+	}
+	n = math.Sqrt(n)
+	r.lo, r.hi = min(r.lo, n), max(r.hi, n)
+	by := turned(r.last, q)
+	r.step2 += dot(by, by)
+	r.last = q
+	for i := range 3 {
+		g, a := s.IMU.Gyroscope[i], s.IMU.Accelerometer[i]
+		bad = bad || g-g != 0 || a-a != 0
+		r.gyro[i].add(finite(g))
+		r.acc[i].add(finite(a))
+	}
+	r.changed[0] = r.changed[0] || s.IMU.Quaternion != r.first.IMU.Quaternion
+	r.changed[1] = r.changed[1] || s.IMU.Gyroscope != r.first.IMU.Gyroscope
+	r.changed[2] = r.changed[2] || s.IMU.Accelerometer != r.first.IMU.Accelerometer
+	for i := range go1.Joints {
+		m := &s.Motor[i]
+		bad = bad || m.Q-m.Q != 0 || m.Dq-m.Dq != 0 || m.TauEst-m.TauEst != 0
+		r.q[i].add(finite(m.Q))
+		r.dq[i].add(finite(m.Dq))
+		r.tau[i].add(finite(m.TauEst))
+		if r.n == 1 || int(m.Temperature) > r.temp[i] {
+			r.temp[i] = int(m.Temperature)
+		}
+	}
+	for i, f := range s.FootForce {
+		r.foot[i].add(float64(f))
+	}
+	for i, b := range s.Remote {
+		r.remoteMoved[i] = r.remoteMoved[i] || b != r.first.Remote[i]
+	}
+	var remote wire.Remote
+	if wire.DecodeRemote(&s.Remote, &remote); remote.Present() {
+		r.remoteHeard++
+	}
+	if bad {
+		r.notFinite++
+	}
+}
+
+// restDone writes the figures down and judges the step.
+func (e *Examiner) restDone() {
+	r := &e.rest
+	f := &e.rec.Rest
+	*f = RestFigures{
+		Seconds: float64(r.lastNs-r.startNs) / 1e9, States: r.n, NotFinite: r.notFinite,
+		IMUTemp: int(r.newest.IMU.Temperature), MotorC: r.temp,
+		SOC: int(r.newest.BMS.SOC), MilliA: int(r.newest.BMS.Current), Cycles: int(r.newest.BMS.Cycle),
+		RemotePresent: r.n > 0 && r.remoteHeard*2 > r.n, RemoteBytes: r.first.Remote, RemoteChanged: r.remoteMoved,
+	}
+	if r.n > 0 {
+		f.QuatNorm = [2]float64{r.lo, r.hi}
+	}
+	var q quat
+	for i := range q {
+		q[i] = r.quat[i].mean
+	}
+	f.Quat, _ = unitQuat(q)
+	if r.n > 1 {
+		f.QuatSD = math.Sqrt(r.step2 / float64(r.n-1) / 2)
+	}
+	for i := range 3 {
+		f.Gyro[i], f.Acc[i] = r.gyro[i].spread(), r.acc[i].spread()
+		f.Stuck[i] = r.n > 1 && !r.changed[i]
+	}
+	for i := range go1.Joints {
+		f.Q[i], f.Dq[i], f.Tau[i] = r.q[i].spread(), r.dq[i].spread(), r.tau[i].spread()
+	}
+	for i := range r.foot {
+		f.Foot[i] = r.foot[i].spread()
+	}
+	for i, mv := range r.newest.BMS.CellVoltage {
+		f.Cells[i] = int(mv)
+	}
+	var found [maxVerdicts]Verdict
+	res := Passed
+	for _, v := range e.rec.rest(found[:0], &e.cfg) {
+		if Codes[v.Code].Level == Fault {
+			res = Failed
+		}
+	}
+	e.end(res)
+}
