@@ -1,6 +1,7 @@
 // Clawsim is the simulation of a Go1: a virtual robot behind the maker's protocol, and policies at play without one.
 //
 //	clawsim robot   ◄─ UDP ─►  clawagent, or any program of the maker's SDK
+//	clawsim sender  somebody else who sends frames to that robot, or to its agent
 //	clawsim play    policy ─► physics of many rows ─► figures, a 3D view in the browser, a video
 //	clawsim bench   how fast those rows are, and where the time goes
 //	clawsim demo    starts robot and agent, walks, judges by the robot's log
@@ -21,6 +22,6 @@ func newRoot() *cobra.Command {
 		Long:  "clawsim simulates the Unitree Go1 with MuJoCo.",
 	}
 	root.AddCommand(newRobot()...)
-	root.AddCommand(newPlayCommand(), newBenchCommand(), newDemoCommand())
+	root.AddCommand(newSenderCommand(), newPlayCommand(), newBenchCommand(), newDemoCommand())
 	return root
 }
