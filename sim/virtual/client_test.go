@@ -58,6 +58,20 @@ func (c *client) nothing() bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
+// newest waits for one datagram and takes those behind it too, for at most a millisecond each.
+func (c *client) newest() []byte {
+	c.t.Helper()
+	b := c.receive()
+	for {
+		c.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+		n, _, err := c.conn.ReadFromUDPAddrPort(c.buf[:])
+		if err != nil {
+			return b
+		}
+		b = append(b[:0], c.buf[:n]...)
+	}
+}
+
 // exchange sends a command and takes n datagrams.
 func (c *client) exchange(cmd *wire.LowCmd, n int) [][]byte {
 	c.t.Helper()

@@ -790,6 +790,70 @@ func FuzzScript(f *testing.F) {
 	})
 }
 
+// Every kind of the table comes into force as the table's defaults say, from a flag's text, from a script and over HTTP, is logged, ends,
+// and leaves a robot that answers.
+func TestEveryKindEveryWay(t *testing.T) {
+	cfg := virtualtest.Config()
+	cfg.Boot = virtual.BootHung
+	r := virtualtest.Start(t, cfg)
+	ctl, err := virtual.ServeControl(r.Robot, netip.MustParseAddrPort("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ctl.Close()
+	c := newClient(t, r.Addr())
+	kinds := 0
+	for line := range strings.Lines(virtual.FaultHelp()) {
+		name, _, _ := strings.Cut(line, " ")
+		if name == "" || strings.HasPrefix(line, "samples=N") {
+			continue
+		}
+		kinds++
+		fromScript, err := virtual.ReadScript("s.yaml", strings.NewReader("- {kind: "+name+", from: now}"))
+		if err != nil || len(fromScript) != 1 {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r.Fault(name + "@now")
+		if err := r.Inject(fromScript[0]); err != nil {
+			t.Fatal(err)
+		}
+		if code, text := request(t, "POST", ctl.Addr(), "/fault", `{"kind":"`+name+`","from":"now"}`); code != 200 {
+			t.Errorf("%s: %s", name, text)
+		}
+		for range 3 { // whatever the fault makes of it
+			c.send(encode(t, damping()))
+			c.newest()
+		}
+		r.Fault("clear@now")
+		for tries := 0; ; tries++ {
+			c.send(encode(t, damping()))
+			b := c.newest()
+			var s wire.LowState
+			if wire.DecodeLowState(b, &s) == nil && len(r.Status().Active) == 0 {
+				break
+			}
+			if tries == 50 {
+				t.Fatalf("%s: a cleared robot does not answer", name)
+			}
+		}
+	}
+	r.Stop()
+	begun := map[string]int{}
+	for _, rec := range r.Records("fault") {
+		if rec["on"] == true {
+			begun[rec.Text("kind")]++
+		}
+	}
+	for kind, n := range begun {
+		if want := 3; n != want && kind != "clear" {
+			t.Errorf("%s began %d times, want %d", kind, n, want)
+		}
+	}
+	if len(begun) != kinds || kinds < 55 || len(r.Records("error")) != 0 {
+		t.Errorf("%d of %d kinds began; errors %v", len(begun), kinds, r.Records("error"))
+	}
+}
+
 func TestFaultHelpNamesEveryKindAndParameter(t *testing.T) {
 	help := virtual.FaultHelp()
 	for _, word := range []string{"drop_state", "imu_tilt", "axis", "sport_returns", "samples=N", "ms_per_s"} {
