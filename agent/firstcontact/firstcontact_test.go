@@ -2,8 +2,8 @@ package firstcontact
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
+	"github.com/go-json-experiment/json"
 	"math"
 	"slices"
 	"strings"

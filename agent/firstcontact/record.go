@@ -1,6 +1,9 @@
 package firstcontact
 
 import (
+	"encoding/hex"
+	"fmt"
+
 	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
@@ -76,8 +79,22 @@ type RestFigures struct {
 	Cycles int                `json:"cycles"`
 
 	RemotePresent bool                  `json:"remote_present"`
-	RemoteBytes   [wire.RemoteSize]byte `json:"remote_bytes,format:array"` // of the first state
-	RemoteChanged [wire.RemoteSize]bool `json:"remote_changed"`            // bytes that did not stay so
+	RemoteBytes   hexBytes              `json:"remote_bytes"`   // of the first state
+	RemoteChanged [wire.RemoteSize]bool `json:"remote_changed"` // bytes that did not stay so
+}
+
+// hexBytes are the remote's 40, in a file as hexadecimal digits.
+type hexBytes [wire.RemoteSize]byte
+
+// MarshalText gives the digits.
+func (b hexBytes) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, b[:]), nil }
+
+// UnmarshalText reads them.
+func (b *hexBytes) UnmarshalText(text []byte) error {
+	if n, err := hex.Decode(b[:], text[:min(len(text), 2*len(b))]); err != nil || n != len(b) || len(text) != 2*len(b) {
+		return fmt.Errorf("firstcontact: remote_bytes: want %d hexadecimal digits", 2*len(b))
+	}
+	return nil
 }
 
 // TurnFigures are of a motion: the robot before it and at its peak.

@@ -80,6 +80,8 @@ type done struct {
 	OK    bool    `json:"ok"`
 	Mode  string  `json:"mode"`  // after it
 	Clock seconds `json:"clock"` // the robot's
+	// Warning is what somebody who lets the policy drive should know.
+	Warning string `json:"warning,omitzero"`
 }
 
 // act reads a body whole, then has do decode it and call the Agent. While do
@@ -96,7 +98,11 @@ func (s *Server) act(do func(ctx context.Context, body []byte) error) gin.Handle
 		}
 		var snap control.Snapshot
 		s.snapshotAfter(s.agent.NowNs(), &snap)
-		reply(c, http.StatusOK, done{true, modeName(snap.Mode), seconds(snap.NowNs)})
+		d := done{OK: true, Mode: modeName(snap.Mode), Clock: seconds(snap.NowNs)}
+		if snap.Mode == control.Policy {
+			d.Warning = newLinkLoss(&snap, &s.info).Warning
+		}
+		reply(c, http.StatusOK, d)
 	}
 }
 

@@ -55,6 +55,9 @@ type Info struct {
 	Realtime     func() string
 	LinkCounters func() map[string]uint64
 	Guard        func(*guard.Status) bool
+	// LinkLoss tells what the motors of the robot in a snapshot that has a state do when no command comes, and what to be
+	// warned of; nil: nobody knows.
+	LinkLoss func(*control.Snapshot) (behaviour, warning string)
 }
 
 func (i *Info) realtime() string {

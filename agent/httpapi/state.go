@@ -39,6 +39,7 @@ type State struct {
 	Command  Command   `json:"command"`
 	Policy   Policy    `json:"policy"`
 	Loop     Loop      `json:"loop"`
+	LinkLoss LinkLoss  `json:"link_loss"`
 	Guard    Guard     `json:"guard"`
 	Limited  Limited   `json:"limited"`
 
@@ -156,6 +157,21 @@ type Loop struct {
 	PolicyP99Us number `json:"policy_p99_us"`
 }
 
+// LinkLoss is what the motors do when no command comes, as `clawagent doctor --hang-test` has found it out on this robot.
+type LinkLoss struct {
+	Behaviour string `json:"behaviour"` // unknown, hold, damp, limp
+	Warning   string `json:"warning"`   // "" where there is none
+}
+
+// newLinkLoss asks what is known of the robot in a snapshot.
+func newLinkLoss(s *control.Snapshot, info *Info) LinkLoss {
+	if info.LinkLoss == nil || !s.HaveState {
+		return LinkLoss{Behaviour: "unknown"}
+	}
+	behaviour, warning := info.LinkLoss(s)
+	return LinkLoss{Behaviour: behaviour, Warning: warning}
+}
+
 // Guard is the process that damps the robot should this one die or stand still. Its lateness is how long the machine stands still.
 type Guard struct {
 	PID            int    `json:"pid"` // 0: none
@@ -235,9 +251,10 @@ func newState(s *control.Snapshot, info *Info) *State {
 			RxToTxP50Us: us(s.Stats.RxToTx.Quantile(0.5)), RxToTxP99Us: us(s.Stats.RxToTx.Quantile(0.99)),
 			PolicyP50Us: us(s.Stats.PolicyStep.Quantile(0.5)), PolicyP99Us: us(s.Stats.PolicyStep.Quantile(0.99)),
 		},
-		Guard:   NewGuard(s.GuardAlive, s.NoGuard, info.Guard),
-		Limited: Limited{Clamped: s.Limited.Clamped, Capped: s.Limited.Capped, Refused: s.Limited.Refused},
-		Link:    info.linkCounters(),
+		Guard:    NewGuard(s.GuardAlive, s.NoGuard, info.Guard),
+		LinkLoss: newLinkLoss(s, info),
+		Limited:  Limited{Clamped: s.Limited.Clamped, Capped: s.Limited.Capped, Refused: s.Limited.Refused},
+		Link:     info.linkCounters(),
 	}
 	if s.HaveState {
 		st.addRobot(s)

@@ -125,6 +125,7 @@ var arrows = []arrow{
 	{from: []string{"agent/go1"}, only: []string{"agent/rollout"}, why: "simulators and robot share it"},
 	{from: []string{"agent/safety"}, only: []string{"agent/wire", "agent/go1"}, why: "a pure judge"},
 	{from: []string{"agent/estimate"}, only: []string{"agent/go1"}, why: "a filter of numbers"},
+	{from: []string{"agent/firstcontact"}, only: []string{"agent/wire", "agent/go1"}, why: "a pure judge"},
 	{from: []string{"agent/latency"}, only: []string{}, why: "it counts"},
 	{from: []string{"agent/guard"}, only: []string{"agent/link", "agent/wire", "agent/safety", "agent/latency"}, why: "it damps, and knows no mode"},
 	{from: []string{"agent/link"}, except: []string{"agent/link/linktest"}, only: []string{"agent/wire"}, why: "it moves bytes and judges none"},

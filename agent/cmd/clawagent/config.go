@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/firstcontact"
 	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/httpapi"
 	"github.com/openclaw-rl/openclaw/agent/link"
@@ -27,6 +28,8 @@ type config struct {
 	Control control.Config `yaml:"control" doc:"the 500 Hz loop"`
 	Safety  safety.Config  `yaml:"safety" doc:"the judge's limits"`
 	Guard   guardConfig    `yaml:"guard" doc:"the process that damps the robot when the agent dies or stands still"`
+
+	FirstContact contactConfig `yaml:"first_contact" doc:"whether the robot is the one in the documents, shown before it may stand"`
 }
 
 // guardConfig is that of clawagent guard, and of run's side of it.
@@ -67,7 +70,8 @@ func defaultConfig() config {
 	return config{
 		Robot: "udp://" + link.Go1Low.String(), HTTP: "127.0.0.1:8080",
 		Control: control.DefaultConfig(), Safety: safety.DefaultConfig(),
-		Guard: guardConfig{StaleMs: 20, Priority: 90},
+		Guard:        guardConfig{StaleMs: 20, Priority: 90},
+		FirstContact: contactConfig{Exam: firstcontact.DefaultConfig()},
 	}
 }
 
@@ -106,7 +110,10 @@ func (c *config) Validate() error {
 	if err := c.Safety.Validate(); err != nil {
 		return err
 	}
-	return c.Guard.validate(c.Control.Priority)
+	if err := c.Guard.validate(c.Control.Priority); err != nil {
+		return err
+	}
+	return c.FirstContact.validate()
 }
 
 func (c *config) low() netip.AddrPort {

@@ -23,6 +23,8 @@ type journal struct {
 	file *slog.Logger // the file alone; nil without one
 	f    *os.File
 	buf  *bufio.Writer
+	// warns is asked when the policy begins to drive; nil: nothing to warn of.
+	warns func(*control.Snapshot) string
 }
 
 func openJournal(stderr io.Writer, name string) (*journal, error) {
@@ -96,6 +98,11 @@ func (j *journal) changes(old, s *control.Snapshot) {
 	t := slog.Float64("clock", float64(s.NowNs)/1e9)
 	if s.Mode != old.Mode || s.Phase != old.Phase {
 		j.log.Info("mode", t, "mode", s.Mode.String(), "phase", s.Phase.String())
+	}
+	if s.Mode == control.Policy && old.Mode != control.Policy && j.warns != nil {
+		if text := j.warns(s); text != "" {
+			j.log.Warn(text, t)
+		}
 	}
 	if v := &s.Verdict; v.Severity != old.Verdict.Severity || v.Fault != old.Verdict.Fault {
 		if v.Severity == safety.None {

@@ -169,7 +169,10 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 		Link:      udp, Safety: cfg.Safety, Estimate: estimate.DefaultConfig(),
 		SportOff: func(ctx context.Context) error { return sportOff(ctx, cfg, now.sportIsOff, journal.log) },
 	}
-	info := httpapi.Info{Robot: go1.Robot, LinkCounters: func() map[string]uint64 { return linkCounters(udp) }}
+	known := contacts{cfg: cfg}
+	parts.MayStand = known.mayStand
+	journal.warns = func(s *control.Snapshot) string { _, warning := known.tell(s); return warning }
+	info := httpapi.Info{Robot: go1.Robot, LinkCounters: func() map[string]uint64 { return linkCounters(udp) }, LinkLoss: known.tell}
 	build := cli.ReadBuild("clawagent")
 	info.Version, info.Commit = build.Version, build.Commit
 

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/firstcontact"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+)
+
+// contactConfig is that of the first contact with a robot, and of what run asks of its result.
+type contactConfig struct {
+	Dir     string `yaml:"dir" doc:"folder of the results, a file a robot; empty: openclaw/first-contact in the user's state folder"`
+	Require bool   `yaml:"require" doc:"ask a robot on this machine, too, for a passed first contact before it stands; others are asked always"`
+
+	Exam firstcontact.Config `yaml:"exam" doc:"clawagent doctor --first-contact"`
+}
+
+func (c *contactConfig) validate() error {
+	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
+		return fmt.Errorf("first_contact.dir: %q, want an absolute path", c.Dir)
+	}
+	if err := c.Exam.Validate(); err != nil {
+		return fmt.Errorf("first_contact.exam.%w", err)
+	}
+	return nil
+}
+
+// contactDir is the folder of the results.
+func (c *config) contactDir() string {
+	if c.FirstContact.Dir != "" {
+		return c.FirstContact.Dir
+	}
+	base := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(base) {
+		base = "/var/lib" // of a service without a home
+		if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
+			base = filepath.Join(home, ".local", "state")
+		}
+	}
+	return filepath.Join(base, "openclaw", "first-contact")
+}
+
+// contactNeeded says whether this robot has to have passed its first contact before it stands.
+func (c *config) contactNeeded() bool { return c.FirstContact.Require || !c.low().Addr().IsLoopback() }
+
+// contactFormat is the version of contactFile.
+const contactFormat = 1
+
+// maxContact is the longest file that is read, bytes; ours have some 20 kB.
+const maxContact = 1 << 20
+
+// contactFile is what is kept of a robot's first contact and of its hang test.
+type contactFile struct {
+	Format   int    `json:"format"`
+	Identity string `json:"identity"`
+	Robot    string `json:"robot"` // low-level address at that time
+	Host     string `json:"host"`
+	Date     string `json:"date"` // of the newest step
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`
+	CRCForm  string `json:"crc_form"` // that the motors took
+	Passed   bool   `json:"passed"`
+
+	Steps    []contactStep       `json:"steps"`
+	Findings []finding           `json:"findings"`
+	Record   firstcontact.Record `json:"record"`
+	LinkLoss *linkLoss           `json:"link_loss"` // null: not tested
+}
+
+// contactStep is one step's result.
+type contactStep struct {
+	Step   string              `json:"step"`
+	Result firstcontact.Result `json:"result"`
+	Date   string              `json:"date"` // "" for one that was not done
+}
+
+// linkLoss is what the hang test found.
+type linkLoss struct {
+	Behaviour firstcontact.Behaviour   `json:"behaviour"`
+	Date      string                   `json:"date"`
+	Version   string                   `json:"version"`
+	Commit    string                   `json:"commit"`
+	Trials    []firstcontact.LossTrial `json:"trials"`
+}
+
+// identity is the robot's serial number, where its states carry one, else this computer's name and the robot's address. It is a file's
+// name, too.
+func identity(s *wire.LowState, robot netip.AddrPort) string {
+	if s.SN != [2]uint32{} {
+		return fmt.Sprintf("sn-%08x-%08x", s.SN[0], s.SN[1])
+	}
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '-'
+	}, host)
+	return fmt.Sprintf("host-%.64s-%s-%d", clean, robot.Addr(), robot.Port())
+}
+
+func contactPath(dir, identity string) string { return filepath.Join(dir, identity+".json") }
+
+// loadContact reads a robot's file; nil without an error where there is none.
+func loadContact(dir, identity string) (*contactFile, error) {
+	path := contactPath(dir, identity)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("first contact: %w", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("first contact: %w", err)
+	case !st.Mode().IsRegular() || st.Size() > maxContact:
+		return nil, fmt.Errorf("first contact: %s is not a result: want a file of at most %d bytes", path, maxContact)
+	}
+	c := new(contactFile)
+	if err := json.UnmarshalRead(f, c); err != nil {
+		return nil, fmt.Errorf("first contact: %s: %w", path, err)
+	}
+	switch {
+	case c.Format != contactFormat:
+		return nil, fmt.Errorf("first contact: %s: format %d, want %d", path, c.Format, contactFormat)
+	case c.Identity != identity:
+		return nil, fmt.Errorf("first contact: %s is of another robot, %q", path, c.Identity)
+	}
+	return c, nil
+}
+
+// store writes the file aside, syncs it and puts it in place, so that it is there whole or not at all.
+func (c *contactFile) store(dir string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("first contact: result not kept: %w", err)
+		}
+	}()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	text, err := json.Marshal(c, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".contact-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // in vain once it has been renamed
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), contactPath(dir, c.Identity))
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes a rename last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if e := d.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// stamp says which program made a result, and when.
+func (c *contactFile) stamp(now time.Time) {
+	b := cli.ReadBuild("clawagent")
+	c.Format, c.Version, c.Commit = contactFormat, b.Version, b.Commit
+	c.Host, _ = os.Hostname()
+	c.Date = now.UTC().Format(time.RFC3339)
+}
+
+// contacts is what run asks the results for. It is safe for concurrent use.
+type contacts struct {
+	cfg *config
+
+	mu   sync.Mutex
+	of   string // identity of loss
+	at   time.Time
+	loss firstcontact.Behaviour
+}
+
+// contactCommand is what a person runs.
+func contactCommand(cfg *config, flag string) string {
+	return "clawagent doctor " + flag + " --robot " + cfg.Robot
+}
+
+// mayStand refuses a robot that has not passed; it is control.Parts.MayStand.
+func (c *contacts) mayStand(s *wire.LowState) error {
+	if !c.cfg.contactNeeded() {
+		return nil
+	}
+	id := identity(s, c.cfg.low())
+	f, err := loadContact(c.cfg.contactDir(), id)
+	run := contactCommand(c.cfg, "--first-contact")
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: its result cannot be read (%v); with the robot hung run: %s", control.ErrNoFirstContact, err, run)
+	case f == nil:
+		return fmt.Errorf("%w: no result of %s in %s; with the robot hung run: %s", control.ErrNoFirstContact, id, c.cfg.contactDir(), run)
+	case !f.Passed:
+		return fmt.Errorf("%w: that of %s of %s did not pass; with the robot hung run: %s", control.ErrNoFirstContact, id, f.Date, run)
+	}
+	return nil
+}
+
+// lossFresh is how long a result is believed before its file is looked at again.
+const lossFresh = 2 * time.Second
+
+// linkLoss is what the robot's motors are known to do when no command comes.
+func (c *contacts) linkLoss(s *wire.LowState) firstcontact.Behaviour {
+	id := identity(s, c.cfg.low())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of != id || time.Since(c.at) > lossFresh {
+		c.of, c.at, c.loss = id, time.Now(), firstcontact.Unknown
+		if f, err := loadContact(c.cfg.contactDir(), id); err == nil && f != nil && f.LinkLoss != nil {
+			c.loss = f.LinkLoss.Behaviour
+		}
+	}
+	return c.loss
+}
+
+// tell is httpapi.Info's LinkLoss.
+func (c *contacts) tell(s *control.Snapshot) (behaviour, warning string) {
+	b := c.linkLoss(&s.State)
+	if b == firstcontact.Unknown && c.cfg.contactNeeded() {
+		warning = "link-loss behaviour unknown: with the robot hung run " + contactCommand(c.cfg, "--hang-test")
+	}
+	return b.String(), warning
+}
