@@ -313,3 +313,41 @@ func TestFrameAlwaysInside(t *testing.T) {
 }
 
 func abs(x float32) float32 { return float32(math.Abs(float64(x))) }
+
+// The cap holds for the frame as the motor reads it: on the wire Kd has steps of 1/16, one of which is more than 1 N·m at speed.
+func TestTorqueCapOnTheWire(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	capped := uint64(0)
+	for range 5000 {
+		joint := random.IntN(go1.Joints)
+		r := newRig(t)
+		r.s.Motor[joint].Dq = float32(random.Float64()*36 - 18)
+		r.run(3)
+		r.tick.Torque, r.tick.Policy = true, true
+		r.once()
+		var c wire.LowCmd
+		c.Init()
+		c.Motor = r.cmd.Motor
+		c.Motor[joint] = wire.MotorCmd{Mode: ModeServo, Q: go1.Home[joint] + float32(random.Float64()*0.8-0.4),
+			Kp: float32(random.Float64() * 100), Kd: float32(random.Float64() * 6), Tau: float32(random.IntN(2)) * float32(random.Float64()*20-10)}
+		if !r.j.Frame(r.now, &c) {
+			t.Fatalf("refused: %+v", c.Motor[joint])
+		}
+		frame, err := wire.AppendLowCmd(nil, &c, wire.PlainCRC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read wire.LowCmd
+		if _, err := wire.DecodeLowCmd(frame, &read); err != nil {
+			t.Fatal(err)
+		}
+		const step = 1. / 256 // of the wire's torque, where the cap scales tau itself
+		if tau := torqueOf(&read.Motor[joint], &r.s.Motor[joint]); math.Abs(tau) > float64(go1.TorqueMax[joint])+step {
+			t.Fatalf("%s asks for %.2f N·m of %.2f at %.1f rad/s: %+v", go1.JointNames[joint], tau, go1.TorqueMax[joint], r.s.Motor[joint].Dq, read.Motor[joint])
+		}
+		capped += r.j.Counters().Capped
+	}
+	if capped < 500 {
+		t.Errorf("only %d frames were capped", capped)
+	}
+}

@@ -586,7 +586,8 @@ func (j *Judge) Frame(nowNs int64, c *wire.LowCmd) bool {
 			j.n.Clamped++
 			j.clampNs = nowNs
 		}
-		f.q[i], f.dq[i], f.tau[i], f.kp[i], f.kd[i] = q, float64(m.Dq), float64(m.Tau), float64(m.Kp), float64(m.Kd)
+		tau, kp, kd := m.OnWire() // what the motor will reckon with
+		f.q[i], f.dq[i], f.tau[i], f.kp[i], f.kd[i] = q, float64(m.Dq), float64(tau), float64(kp), float64(kd)
 		if j.cap(&f, i, edgeLo, edgeHi) {
 			j.n.Capped++
 			j.capNs = nowNs

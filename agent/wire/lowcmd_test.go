@@ -301,3 +301,25 @@ func TestLowCmdEveryMotorIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// OnWire is what is read back of a frame.
+func TestOnWire(t *testing.T) {
+	for i := range 4000 {
+		x := float32(i) * 0.0317
+		m := wire.MotorCmd{Tau: x - 63, Kp: x * 8, Kd: x * 0.4}
+		var c wire.LowCmd
+		c.Init()
+		c.Motor[0] = m
+		frame, err := wire.AppendLowCmd(nil, &c, wire.PlainCRC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read wire.LowCmd
+		if _, err := wire.DecodeLowCmd(frame, &read); err != nil {
+			t.Fatal(err)
+		}
+		if tau, kp, kd := m.OnWire(); tau != read.Motor[0].Tau || kp != read.Motor[0].Kp || kd != read.Motor[0].Kd {
+			t.Fatalf("%+v: %v %v %v, read back %+v", m, tau, kp, kd, read.Motor[0])
+		}
+	}
+}
