@@ -172,8 +172,6 @@ func (e *effect) alter(s *wire.LowState, t float64) {
 				m.Mode = wire.ModeOverheat
 			}
 		})
-	case "motor_drop":
-		s.Motor[j].Mode = wire.ModeDamping
 	case "motor_mode":
 		each(s, j, func(m *wire.MotorState) { m.Mode = uint8(p["value"]) })
 	case "battery":

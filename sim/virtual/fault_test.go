@@ -267,9 +267,10 @@ func TestCommandsFollowWires(t *testing.T) {
 		"legs_swapped,a=FR,b=RL":        {[go1.Joints]int{9, 10, 11, 3, 4, 5, 6, 7, 8, 0, 1, 2}, -1},
 		"joints_swapped,leg=FL":         {[go1.Joints]int{0, 1, 2, 3, 5, 4, 6, 7, 8, 9, 10, 11}, -1},
 		"joint_reversed,joint=RR_thigh": {straight, 7},
+		"legs_swapped@0 joints_swapped": {[go1.Joints]int{3, 5, 4, 0, 1, 2, 6, 7, 8, 9, 10, 11}, -1},
 	} {
 		t.Run(fault, func(t *testing.T) {
-			r, c := hung(t, fault+"@0")
+			r, c := hung(t, strings.Fields(fault+"@0")...)
 			for range 500 { // legs are still
 				c.step(damping())
 			}
@@ -541,6 +542,16 @@ func TestPhysicalFaults(t *testing.T) {
 		}
 		if m := s.Motor[5]; m.Mode != wire.ModeServo || math.Abs(float64(m.TauEst)) < 3 {
 			t.Errorf("the calf does not come back: %+v", m)
+		}
+	})
+	t.Run("motor_drop behind swapped wires", func(t *testing.T) {
+		for _, first := range []string{"legs_swapped", "motor_drop,joint=FL_calf"} { // whichever began first
+			_, c := hung(t, first+"@0", map[bool]string{true: "motor_drop,joint=FL_calf@0", false: "legs_swapped@0"}[first == "legs_swapped"])
+			c.step(servo(60, 5))
+			s := c.step(servo(60, 5))
+			if s.Motor[2].Mode != wire.ModeDamping || s.Motor[5].Mode != wire.ModeServo || math.Abs(float64(s.Motor[2].TauEst)) > 1 {
+				t.Errorf("FL_calf, wired as FR_calf: %+v; FL_calf's place: %+v", s.Motor[2], s.Motor[5])
+			}
 		}
 	})
 	t.Run("temperature_ramp", func(t *testing.T) {

@@ -116,7 +116,7 @@ var kinds = []kind{
 	{name: "temperature_ramp", doc: "a motor's temperature reads more and more; from 100 C it reports mode 0x08", params: []param{anyJoint,
 		num("per_s", "5", -1000, 1000, "C/s")}},
 	{name: "motor_mode", doc: "a motor reports mode value", params: []param{anyJoint, num("value", "8", 0, 255, "mode byte, 8 is overheat")}},
-	{name: "motor_drop", doc: "a motor drops out of its mode: it reports mode 0x00 and makes no torque", params: []param{oneJoint}},
+	{name: "motor_drop", doc: "a motor drops out of its mode: it reports mode 0x00 and makes no torque", counts: steps, params: []param{oneJoint}},
 
 	{name: "battery", doc: "the state of charge reads soc", params: []param{num("soc", "8", 0, 255, "%")}},
 	{name: "cells", doc: "the cell voltages read mv on average, evenly spread", params: []param{

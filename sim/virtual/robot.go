@@ -462,7 +462,8 @@ func (r *Robot) advance() {
 	r.sim.Read(&r.st)
 	r.steps++
 	r.tick += stepMs
-	r.sense.sense(&r.sample, &r.st, &r.modes, r.time(), stepSeconds)
+	modes := r.reportedModes()
+	r.sense.sense(&r.sample, &r.st, &modes, r.time(), stepSeconds)
 	r.sample.Tick = r.tick
 	r.n.energy += r.st.Power * stepSeconds
 	event, cause := r.ref.step(&r.st, &cmd, r.time(), stepSeconds)
@@ -488,10 +489,6 @@ func (r *Robot) executed() mujoco.MotorCmd {
 		cmd = mujoco.Servo(mujoco.HomePose().Q, standKp, standKd)
 	}
 	for _, e := range r.effects {
-		if e.on && e.k.name == "motor_drop" {
-			j := int(e.p["joint"])
-			cmd.Kp[j], cmd.Kd[j], cmd.Tau[j], cmd.Mode[j] = 0, 0, 0, mujoco.ModeServo
-		}
 		if !e.on || e.k.name != "other_sender" {
 			continue
 		}
@@ -506,7 +503,24 @@ func (r *Robot) executed() mujoco.MotorCmd {
 			cmd = mujoco.Servo(mujoco.HomePose().Q, e.p["kp"], e.p["kd"])
 		}
 	}
+	for _, e := range r.effects {
+		if e.on && e.k.name == "motor_drop" {
+			j := int(e.p["joint"])
+			cmd.Kp[j], cmd.Kd[j], cmd.Tau[j], cmd.Mode[j] = 0, 0, 0, mujoco.ModeServo
+		}
+	}
 	return cmd
+}
+
+// reportedModes are the motors' as they say.
+func (r *Robot) reportedModes() [mujoco.Joints]byte {
+	modes := r.modes
+	for _, e := range r.effects {
+		if e.on && e.k.name == "motor_drop" {
+			modes[int(e.p["joint"])] = wire.ModeDamping
+		}
+	}
+	return modes
 }
 
 func (r *Robot) logState() {
