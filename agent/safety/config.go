@@ -46,6 +46,7 @@ type Config struct {
 	CommandZeroMs  float64 `yaml:"command_zero_ms" doc:"age of a velocity command at which it is zero, ms"`
 	CommandStandS  float64 `yaml:"command_stand_s" doc:"without a command for this long it stands, s"`
 	CommandSitS    float64 `yaml:"command_sit_s" doc:"without a command for this long it sits, s"`
+	LoopWarnMs     float64 `yaml:"loop_warn_ms" doc:"lateness of the control loop that, in more than one tick of 100, is worth a warning, ms"`
 	LoopLateMs     float64 `yaml:"loop_late_ms" doc:"lateness of the control loop itself that damps, ms"`
 	StandErrorRad  float64 `yaml:"stand_error_rad" doc:"tracking error while standing up, rad"`
 	StandErrorMs   float64 `yaml:"stand_error_ms" doc:"how long that error may last, ms"`
@@ -68,6 +69,7 @@ func DefaultConfig() Config {
 		ModeSamples:    5,
 		SenderTorqueNm: 6, SenderJoints: 3, SenderSamples: 20,
 		CommandRampMs: 250, CommandZeroMs: 500, CommandStandS: 10, CommandSitS: 20,
+		LoopWarnMs:    4,
 		LoopLateMs:    20,
 		StandErrorRad: 0.35, StandErrorMs: 100,
 	}
@@ -113,6 +115,7 @@ func (c *Config) Validate() error {
 		{"command_zero_ms", c.CommandZeroMs, 20, 1000},
 		{"command_stand_s", c.CommandStandS, 1, c.CommandSitS},
 		{"command_sit_s", c.CommandSitS, 1, 600},
+		{"loop_warn_ms", c.LoopWarnMs, 0.1, c.LoopLateMs},
 		{"loop_late_ms", c.LoopLateMs, 10, 50},
 		{"stand_error_rad", c.StandErrorRad, 0.05, 1},
 		{"stand_error_ms", c.StandErrorMs, 2, 1000},

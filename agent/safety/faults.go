@@ -165,7 +165,7 @@ var Faults = [faultCount]Info{
 		"No velocity command has come for a while.",
 		"Send commands at 10 Hz or faster; check the operator's link."},
 	{LoopLate, "loop_late", "The control loop was late",
-		"20 ms: damp",
+		"more than one tick in 100 by 4 ms or more: warn; one by 20 ms: damp",
 		"This computer did not run the loop when it had to.",
 		"Real-time rights, other load, thermal throttling: `clawagent doctor`."},
 	{StandTracking, "stand_tracking", "A leg does not follow while standing up",

@@ -51,6 +51,7 @@ func TestConfigValidate(t *testing.T) {
 		"safety.temp_warn_c":         func(c *Config) { c.TempWarnC = 80 },
 		"safety.battery_sit_percent": func(c *Config) { c.BatterySitPct = 0 },
 		"safety.command_ramp_ms":     func(c *Config) { c.CommandRampMs = 700 },
+		"safety.loop_warn_ms":        func(c *Config) { c.LoopWarnMs = 21 },
 		"safety.loop_late_ms":        func(c *Config) { c.LoopLateMs = 51 },
 		"safety.remote_seconds":      func(c *Config) { c.RemoteSeconds = 60 },
 		"safety.sender_torque_nm":    func(c *Config) { c.SenderTorqueNm = 0 / zero },

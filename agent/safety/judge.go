@@ -41,6 +41,10 @@ const (
 	// a quarter of a second, for states that were long on their way.
 	answered   = 5
 	sentFrames = 128
+	// lateShare is the share of ticks, one in so many, that may be later than
+	// LoopWarnMs: each that is fills the count by lateShare, each that is not
+	// takes one away; lateTicks late ones fill it, and it holds twice that.
+	lateShare, lateTicks = 100, 5
 	// warnHoldNs keeps a counted event visible.
 	warnHoldNs = 1000 * msNs
 )
@@ -96,6 +100,7 @@ type Judge struct {
 	sensedNs  int64
 
 	speedRun, modeRun, senderRun, power int
+	lateRun                             int
 	tempSince                           [4]int64 // per limit; 0 = below
 	tempJoint                           [4]int
 	tempSeen                            [go1.Joints]bool
@@ -478,9 +483,7 @@ func (j *Judge) Tick(t *Tick) Verdict {
 			j.warn(RemoteAbsent)
 		}
 	}
-	if t.Torque && t.LateNs >= int64(j.cfg.LoopLateMs*1e6) {
-		j.act(t.NowNs, Damp, LoopLate, -1)
-	}
+	j.late(t)
 	if t.Torque {
 		age := float64(t.NowNs - t.TargetSensedNs)
 		switch {
@@ -499,6 +502,21 @@ func (j *Judge) Tick(t *Tick) Verdict {
 	j.recent(t.NowNs, j.clampNs, TargetClamped)
 	j.recent(t.NowNs, j.capNs, TorqueCapped)
 	return j.v
+}
+
+// late judges the loop itself: one late tick by its length, many by their share.
+func (j *Judge) late(t *Tick) {
+	if t.Torque && t.LateNs >= int64(j.cfg.LoopLateMs*1e6) {
+		j.act(t.NowNs, Damp, LoopLate, -1)
+	}
+	if t.LateNs >= int64(j.cfg.LoopWarnMs*1e6) {
+		j.lateRun = min(j.lateRun+lateShare, 2*lateTicks*lateShare)
+	} else {
+		j.lateRun = max(j.lateRun-1, 0)
+	}
+	if j.lateRun > (lateTicks-1)*lateShare {
+		j.warn(LoopLate)
+	}
 }
 
 func (j *Judge) stateAge(t *Tick) {

@@ -699,6 +699,49 @@ func TestLoopLate(t *testing.T) {
 	r.is(Damp, LoopLate)
 }
 
+// Row 27 of the cases: a loop whose 99th percentile is 4 ms late is warned of, with or without torque.
+func TestLoopJitter(t *testing.T) {
+	for _, c := range []struct {
+		lateNs int64
+		every  int // ticks
+		warns  bool
+	}{{4 * msNs, 99, true}, {4 * msNs, 101, false}, {4*msNs - 1, 1, false}, {19 * msNs, 1, true}, {4 * msNs, 50, true}} {
+		for _, torque := range []bool{true, false} {
+			r := newRig(t).walking()
+			r.tick.Torque, r.tick.Policy = torque, torque
+			for range 60 * 500 / c.every {
+				r.late = c.lateNs
+				r.once()
+				r.late = 0
+				r.run(c.every - 1)
+			}
+			r.late = c.lateNs
+			r.once()
+			r.none()
+			r.warns(LoopLate, c.warns)
+		}
+	}
+	// Five late ticks on end are enough, four are not; it is over when their share is.
+	r := newRig(t).walking()
+	r.late = 10 * msNs
+	r.run(4)
+	r.warns(LoopLate, false)
+	r.once()
+	r.warns(LoopLate, true)
+	r.late = 0
+	r.run(99)
+	r.warns(LoopLate, true)
+	r.once()
+	r.warns(LoopLate, false)
+	r.late = 10 * msNs
+	r.run(1000)
+	r.late = 0
+	r.run(599)
+	r.warns(LoopLate, true)
+	r.once()
+	r.warns(LoopLate, false)
+}
+
 func TestAnotherSender(t *testing.T) {
 	spoil := func(r *rig, joints int, nm float32) {
 		for i := range joints {
