@@ -57,7 +57,7 @@ func newSenderCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.to, "to", "", "UDP `ADDRESS` to send to: a robot's low level, or an agent's (IPv4)")
-	flags.StringVar(&o.from, "from", "", "local UDP `ADDRESS` to send from; port 0 lets the kernel choose, and it chooses all without this")
+	flags.StringVar(&o.from, "from", "", "local UDP `ADDRESS` to send from; port 0 lets the kernel choose, and without this it chooses all of it")
 	flags.StringVar(&o.what, "what", "damping", "`KIND` of frame: damping (Kd of --kd alone), pose (home, by --kp and --kd) or states")
 	flags.Float64Var(&o.rate, "rate", 500, "frames a second, `HZ`")
 	flags.Float64Var(&o.seconds, "seconds", 0, "end after `S` seconds; 0 sends until a signal")
@@ -70,7 +70,7 @@ func newSenderCommand() *cobra.Command {
 
 // sender sends frame number i, counted from 0, rate times a second.
 type sender struct {
-	to, from netip.AddrPort
+	to, from netip.AddrPort // from is not valid where the kernel may choose
 	what     string
 	rate     float64
 	seconds  float64
@@ -103,7 +103,6 @@ func (o *senderOptions) sender() (*sender, error) {
 		into       *netip.AddrPort
 	}{{"--to", o.to, &s.to}, {"--from", o.from, &s.from}} {
 		if a.flag == "--from" && a.text == "" {
-			s.from = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 			continue
 		}
 		v, err := netip.ParseAddrPort(a.text)
@@ -173,6 +172,14 @@ func standingState(i uint64) ([]byte, error) {
 func (s *sender) run(cmd *cobra.Command, asJSON bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	if !s.from.IsValid() {
+		route, err := net.Dial("udp4", s.to.String()) // sends nothing: it asks the system which of its addresses leads there
+		if err != nil {
+			return fmt.Errorf("sender: --to: %w", err)
+		}
+		s.from = netip.AddrPortFrom(route.LocalAddr().(*net.UDPAddr).AddrPort().Addr(), 0)
+		route.Close()
+	}
 	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(s.from))
 	if err != nil {
 		return fmt.Errorf("sender: --from: %w", err)
