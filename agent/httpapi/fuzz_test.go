@@ -7,13 +7,11 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openclaw-rl/openclaw/agent/control"
 )
@@ -146,53 +144,6 @@ func oneString(t *testing.T, body []byte, name, want string) {
 	var m map[string]any
 	if err := json.Unmarshal(body, &m); err != nil || len(m) != 1 || m[name] != want {
 		t.Fatalf("%q was taken as %s: %q", body, name, want)
-	}
-}
-
-// TestPromise6 sends mutated bodies over HTTP. With OPENCLAW_SOAK=6 it goes on
-// for ten minutes.
-func TestPromise6(t *testing.T) {
-	number, until := uint64(6), time.Time{}
-	if os.Getenv("OPENCLAW_SOAK") == "6" {
-		number, until = uint64(time.Now().UnixNano()), time.Now().Add(10*time.Minute)
-	}
-	t.Logf("seed %d", number)
-	rng := rand.New(rand.NewPCG(number, 0))
-	f := &fakeAgent{}
-	f.snap.NowNs = 10e9
-	r := start(t, f)
-	all := append(slices.Clone(badBodies), goodBodies...)
-	sent, taken := 0, 0
-	for ; sent < 3000 || time.Now().Before(until); sent++ {
-		b := all[rng.IntN(len(all))]
-		if rng.IntN(3) > 0 {
-			b = goodBodies[rng.IntN(len(goodBodies))]
-		}
-		body := mutate(rng, b.body)
-		a := r.quick(b.path, body)
-		calls := f.taken()
-		switch {
-		case a.status == 200 && calls != "":
-			taken++
-			if b.path != "command" {
-				break
-			}
-			v, expiresNs, err := decodeCommand([]byte(body))
-			if err == nil {
-				err = judgeCommand([]byte(body), v, expiresNs)
-			}
-			if want := fmt.Sprintf("command %g %g %g until %d", v[0], v[1], v[2], expiresNs); err != nil || calls != want {
-				t.Fatalf("%q: %s was asked: %v", body, calls, err)
-			}
-		case a.status == 400 && calls == "":
-		case a.status == 413 && calls == "" && len(body) > bodyLimit:
-		default:
-			t.Fatalf("%s %.200q: %d %s, asked %q", b.path, body, a.status, a.body, calls)
-		}
-	}
-	t.Logf("%d sent, %d taken", sent, taken)
-	if taken == 0 || taken == sent {
-		t.Error("the sample holds only one kind")
 	}
 }
 

@@ -4,16 +4,21 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/openclaw-rl/openclaw/agent/promise"
 )
 
 // residentBytes is this process's memory, once the garbage is gone.
@@ -53,48 +58,62 @@ func chunkHead(addr string) string {
 	return "POST /api/v1/estop HTTP/1.1\r\nHost: " + addr + "\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 }
 
-// TestSlowloris: 200 connections of each slow kind, and a stop gets through
-// while they are held; memory stays within 10 MiB.
-func TestSlowloris(t *testing.T) {
-	const connections = 200
-	for name, request := range slowClients {
-		t.Run(name, func(t *testing.T) {
-			goroutines := runtime.NumGoroutine()
-			f := &fakeAgent{}
-			r := start(t, f, func(c *Config) { // no time-out comes to our help
-				c.HeaderTimeout, c.ReadTimeout, c.IdleTimeout, c.WriteTimeout = time.Hour, time.Hour, time.Hour, 3*time.Hour
-			})
-			r.do("GET", "/metrics", "") // first use of everything
-			before := residentBytes(t)
-			var held []net.Conn
-			for range connections {
-				c, err := net.Dial("tcp", r.addr)
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, _ = io.WriteString(c, request(r.addr)) // it may have been pushed out already
-				held = append(held, c)
-			}
-			for range 3 {
-				if a := r.do("POST", "/api/v1/estop", `{"level":"cut"}`); a.status != 200 {
-					t.Errorf("stop: %d %s", a.status, a.body)
-				}
-			}
-			if got := f.taken(); got != "estop cut=true; estop cut=true; estop cut=true" {
-				t.Errorf("asked %q", got)
-			}
-			grown := residentBytes(t) - before
-			t.Logf("resident memory grew by %.1f MiB", float64(grown)/(1<<20))
-			if grown > 10<<20 && !raceEnabled {
-				t.Errorf("resident memory grew by %d bytes", grown)
-			}
-			for _, c := range held {
-				c.Close()
-			}
-			r.stop()
-			noneLeft(t, goroutines)
-		})
+// TestPromise06Slow: 200 connections of each slow kind, and a stop gets through
+// while they are held; memory stays within 10 MiB. OPENCLAW_SOAK=6 does it 20
+// times.
+func TestPromise06Slow(t *testing.T) {
+	kinds := slices.Sorted(maps.Keys(slowClients))
+	n := uint64(len(kinds))
+	promise.New(t, 6, n, 20*n).Run(t, func(t *testing.T, seed uint64) map[string]any {
+		kind := kinds[(seed-1)%n]
+		return map[string]any{"kind": kind, "connections": slowConnections, "grown_mib": slowly(t, slowClients[kind])}
+	})
+}
+
+const slowConnections = 200
+
+func slowly(t *testing.T, request func(addr string) string) (grownMiB float64) {
+	goroutines := runtime.NumGoroutine()
+	f := &fakeAgent{}
+	r := start(t, f, func(c *Config) { // no time-out comes to our help
+		c.HeaderTimeout, c.ReadTimeout, c.IdleTimeout, c.WriteTimeout = time.Hour, time.Hour, time.Hour, 3*time.Hour
+	})
+	r.do("GET", "/metrics", "") // first use of everything
+	before := residentBytes(t)
+	var held []net.Conn
+	for range slowConnections {
+		c, err := net.Dial("tcp", r.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, request(r.addr)) // it may have been pushed out already
+		held = append(held, c)
 	}
+	for range 3 {
+		if a := r.do("POST", "/api/v1/estop", `{"level":"cut"}`); a.status != 200 {
+			t.Errorf("stop: %d %s", a.status, a.body)
+		}
+	}
+	if got := f.taken(); got != "estop cut=true; estop cut=true; estop cut=true" {
+		t.Errorf("asked %q", got)
+	}
+	grownMiB = withinTenMiB(t, before)
+	for _, c := range held {
+		c.Close()
+	}
+	r.stop()
+	noneLeft(t, goroutines)
+	return grownMiB
+}
+
+// withinTenMiB fails when the process has grown by more than that.
+func withinTenMiB(t *testing.T, before int64) (grownMiB float64) {
+	t.Helper()
+	grown := residentBytes(t) - before
+	if grown > 10<<20 && !raceEnabled {
+		t.Errorf("resident memory grew by %d bytes", grown)
+	}
+	return math.Round(float64(grown)/(1<<20)*10) / 10
 }
 
 // TestFlood: clients that come back as soon as they are pushed out do not keep a
@@ -166,8 +185,14 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestHugeBody: 64 MiB are refused without being taken in.
-func TestHugeBody(t *testing.T) {
+// TestPromise06Huge: 64 MiB are refused without being taken in.
+func TestPromise06Huge(t *testing.T) {
+	promise.New(t, 6, 1, 20).Run(t, func(t *testing.T, _ uint64) map[string]any {
+		return map[string]any{"bodies": 2, "grown_mib": hugeBodies(t)}
+	})
+}
+
+func hugeBodies(t *testing.T) (grownMiB float64) {
 	f := &fakeAgent{}
 	r := start(t, f)
 	r.do("POST", "/api/v1/arm", "{}")
@@ -203,12 +228,11 @@ func TestHugeBody(t *testing.T) {
 		c.Close()
 		t.Logf("hung up on after %d KiB", written>>10)
 	}
-	if grown := residentBytes(t) - before; grown > 10<<20 && !raceEnabled {
-		t.Errorf("resident memory grew by %d bytes", grown)
-	}
+	grownMiB = withinTenMiB(t, before)
 	if got := f.taken(); got != "" {
 		t.Errorf("asked %q", got)
 	}
+	return grownMiB
 }
 
 // TestHeldConnectionStays: a request that the agent works on is not pushed out,

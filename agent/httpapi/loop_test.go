@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -61,18 +62,20 @@ func startLoop(t *testing.T) (*control.Loop, *linktest.Robot) {
 	t.Helper()
 	clock := &pacedClock{}
 	clock.now.Store(1e9)
-	return startLoopOn(t, clock, still{})
+	return startLoopOn(t, clock, still{}, 500)
 }
 
-func startLoopOn(t *testing.T, clock control.Clock, p rollout.Policy) (*control.Loop, *linktest.Robot) {
+// startLoopOn does it by another clock and policy, for which the loop's time stands still for at most waitMs of real time. A policy
+// that fails is damped and may be asked for again, as in clawagent.
+func startLoopOn(t *testing.T, clock control.Clock, p rollout.Policy, waitMs float64) (*control.Loop, *linktest.Robot) {
 	t.Helper()
-	robot := linktest.New(t, linktest.Config{})
+	robot := linktest.New(t, linktest.Config{KeepFrames: 256})
 	udp, err := link.DialUDP(link.UDPConfig{Robot: robot.Addr(), VirtualTime: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := control.DefaultConfig()
-	cfg.Lockstep, cfg.LockWaitMs = true, 60000
+	cfg.Lockstep, cfg.LockWaitMs = true, waitMs
 	loop, err := control.New(cfg, control.Parts{
 		Link: udp, Clock: clock, Safety: safety.DefaultConfig(), Estimate: estimate.DefaultConfig(), Spec: stillSpec(),
 	})
@@ -86,7 +89,14 @@ func startLoopOn(t *testing.T, clock control.Clock, p rollout.Policy) (*control.
 	ctx, cancel := context.WithCancel(context.Background())
 	var both sync.WaitGroup
 	both.Go(func() { _ = loop.Run(ctx) })
-	both.Go(func() { _ = rollout.Run(ctx, []rollout.Env{env}, p, nil) })
+	both.Go(func() {
+		for ctx.Err() == nil {
+			if err := rollout.Run(ctx, []rollout.Env{env}, p, nil); err == nil || errors.Is(err, rollout.ErrClosed) {
+				return
+			}
+			loop.PolicyFailed()
+		}
+	})
 	t.Cleanup(func() {
 		cancel()
 		both.Wait()

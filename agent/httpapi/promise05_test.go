@@ -139,7 +139,7 @@ func TestPromise05(t *testing.T) {
 	promise.New(t, 5, 1, 100).Run(t, func(t *testing.T, seed uint64) map[string]any {
 		random := rand.New(rand.NewPCG(seed, 5))
 		clock := newGrantedClock(20_000e9) // more than an hour after the robot's start
-		loop, _ := startLoopOn(t, clock, still{})
+		loop, _ := startLoopOn(t, clock, still{}, 60000)
 		t.Cleanup(func() { clock.grant(math.MaxInt64) })
 		r := start(t, loop)
 		walkOn(t, loop)

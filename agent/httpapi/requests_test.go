@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/promise"
 )
 
 // bad is a body that must change nothing; in the reply's sentence names says
@@ -113,9 +114,16 @@ var badBodies = []bad{
 	{"estop", `{"level":"none"}`, "none"},
 }
 
-// TestBadBodies is promise 6's corpus: 400, a sentence that names what is wrong,
-// and nothing reaches the agent.
-func TestBadBodies(t *testing.T) {
+// TestPromise06Bodies is promise 6's corpus: 400, a sentence that names what is
+// wrong, and nothing reaches the agent.
+func TestPromise06Bodies(t *testing.T) {
+	promise.New(t, 6, 1, 1).Run(t, func(t *testing.T, _ uint64) map[string]any {
+		everyBadBody(t)
+		return map[string]any{"bodies": len(badBodies)}
+	})
+}
+
+func everyBadBody(t *testing.T) {
 	f := &fakeAgent{}
 	f.snap.NowNs, f.snap.Mode = 10e9, control.Policy
 	r := start(t, f)
