@@ -329,7 +329,8 @@ func (p *replay) Send([]byte) error { return nil }
 
 func (p *replay) Wait(int64) bool { return true }
 
-func TestTickDoesNotAllocate(t *testing.T) {
+// Promise 7: the loop allocates nothing, in any mode.
+func TestPromise07TickDoesNotAllocate(t *testing.T) {
 	for _, m := range []Mode{Idle, Listen, Damp, Stand, Policy, Sit, EStop} {
 		r := newRig(t, linktest.Config{})
 		if m == Idle {
@@ -362,7 +363,7 @@ func TestTickDoesNotAllocate(t *testing.T) {
 }
 
 // Stepping the robot's Env under a policy allocates nothing either.
-func TestEnvStepDoesNotAllocate(t *testing.T) {
+func TestPromise07EnvStepDoesNotAllocate(t *testing.T) {
 	r := newRig(t, linktest.Config{})
 	r.standing()
 	env, err := r.l.Env()
@@ -393,7 +394,8 @@ func TestEnvStepDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestRunKeepsTime(t *testing.T) {
+// Promise 7: in real time too every period is a tick or counted as missed.
+func TestPromise07RunKeepsTime(t *testing.T) {
 	r := newRig(t, linktest.Config{FreeRunning: true}, func(c *Config, p *Parts) {
 		c.Lockstep = false
 		p.Clock = SystemClock{SpinNs: 120e3}

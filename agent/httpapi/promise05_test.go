@@ -30,7 +30,13 @@ type grantedClock struct {
 	now    int64
 	until  int64 // ticks due by then may begin
 	halted bool  // the loop waits for more
+
+	bend  func() int64 // how late the loop wakes, ns; nil: never
+	wakes []wake       // all so far
 }
+
+// wake is one return from a sleep.
+type wake struct{ deadlineNs, atNs int64 }
 
 func newGrantedClock(now int64) *grantedClock {
 	c := &grantedClock{now: now, until: math.MaxInt64}
@@ -53,7 +59,12 @@ func (c *grantedClock) SleepUntil(deadlineNs int64) {
 		c.moved.Wait()
 	}
 	c.halted = false
-	c.now = max(c.now, deadlineNs)
+	late := int64(0)
+	if c.bend != nil {
+		late = c.bend()
+	}
+	c.now = max(c.now, deadlineNs+late)
+	c.wakes = append(c.wakes, wake{deadlineNs, c.now})
 }
 
 // grant lets ns more pass and waits until they have; math.MaxInt64 lets time run.
