@@ -111,6 +111,7 @@ const (
 	// lockstepPatience is how many ticks in a row may wait in full for a robot.
 	lockstepPatience = 10
 	remoteHold       = int64(1e9)
+	lateNs           = int64(1e6) // from which a tick is counted as late
 )
 
 func crcForm(encrypt bool) wire.CRCForm {

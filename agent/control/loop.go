@@ -137,6 +137,7 @@ type Loop struct {
 	trackNs         int64
 	sendRun         int
 	sentNs          int64 // newest frame
+	tickedNs        int64 // begin of the newest tick
 	unanswered      int   // lockstep: ticks in a row
 	endNs           int64 // when the last damping began, while stopping
 	stats           Stats
@@ -277,6 +278,14 @@ func (l *Loop) Tick(deadlineNs int64) (end bool) {
 		late = max(late, now-l.sentNs-PeriodNs)
 	}
 	l.stats.Lateness.Add(late)
+	if late > lateNs {
+		l.stats.Late++
+	}
+	if l.tickedNs != 0 {
+		off := now - l.tickedNs - PeriodNs
+		l.stats.Jitter.Add(max(off, -off))
+	}
+	l.tickedNs = now
 	l.watchGuard(now)
 
 	got := l.receive(now)

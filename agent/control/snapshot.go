@@ -28,7 +28,9 @@ type Stats struct {
 	SendErrors uint64
 	States     uint64            // accepted
 	Trips      uint64            // own lateness beyond the limit: damped
+	Late       uint64            // ticks that began more than 1 ms after their deadline
 	Lateness   latency.Histogram // wake-up after the deadline
+	Jitter     latency.Histogram // |time since the tick before - 2 ms|
 	RxToTx     latency.Histogram // newest state taken from the socket to frame handed to it
 	PolicyStep latency.Histogram // observation handed out to target ready: the policy's own time, real in lockstep too
 	Policy     uint64            // policy steps

@@ -55,11 +55,13 @@ var (
 	buildDesc = desc("agent_build_info", "The program, the robot and the policy.", "version", "commit", "robot", "policy", "policy_sha256", "contract_source")
 
 	latenessDesc   = desc("loop_lateness_seconds", "Wake-up of the control loop after its deadline.")
+	jitterDesc     = desc("loop_jitter_seconds", "Difference of the time between two ticks from 2 ms.")
 	rxToTxDesc     = desc("loop_rx_to_tx_seconds", "Newest state taken from the socket to frame handed to it.")
 	policyStepDesc = desc("policy_step_seconds", "Observation handed out to target ready: the policy's own time.")
 	latenessMax    = desc("loop_lateness_max_seconds", "Largest lateness since start.")
 	ticksDesc      = desc("loop_ticks_total", "Ticks of the control loop.")
 	missedDesc     = desc("loop_deadline_misses_total", "Deadlines that passed while the loop was not there.")
+	lateTicksDesc  = desc("loop_late_ticks_total", "Ticks that began more than 1 ms after their deadline.")
 	tripsDesc      = desc("loop_trips_total", "Times that the loop damped for its own lateness.")
 	sentDesc       = desc("frames_sent_total", "Frames handed to the link.")
 	sendErrorsDesc = desc("frame_send_errors_total", "Frames that the link did not take.")
@@ -96,7 +98,7 @@ var (
 // Describe sends every description.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		buildDesc, latenessDesc, rxToTxDesc, policyStepDesc, latenessMax, ticksDesc, missedDesc, tripsDesc, sentDesc,
+		buildDesc, latenessDesc, jitterDesc, lateTicksDesc, rxToTxDesc, policyStepDesc, latenessMax, ticksDesc, missedDesc, tripsDesc, sentDesc,
 		sendErrorsDesc, statesDesc, linkDesc, limitedDesc, stepsDesc, lateStepsDesc, modeDesc, armedDesc, faultDesc,
 		severityDesc, warningDesc, ageDesc, endToEndDesc, tempDesc, batteryDesc, currentDesc, tiltDesc, speedDesc,
 		commandDesc, yawDesc, remoteDesc,
@@ -119,11 +121,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	i := c.info
 	gauge(buildDesc, 1, i.Version, i.Commit, i.Robot, i.PolicyName, i.PolicySHA256, i.ContractSource)
 	ch <- histogram(latenessDesc, &s.Stats.Lateness)
+	ch <- histogram(jitterDesc, &s.Stats.Jitter)
 	ch <- histogram(rxToTxDesc, &s.Stats.RxToTx)
 	ch <- histogram(policyStepDesc, &s.Stats.PolicyStep)
 	gauge(latenessMax, float64(s.Stats.Lateness.MaxNs)/1e9)
 	count(ticksDesc, s.Stats.Ticks)
 	count(missedDesc, s.Stats.Missed)
+	count(lateTicksDesc, s.Stats.Late)
 	count(tripsDesc, s.Stats.Trips)
 	count(sentDesc, s.Stats.Sent)
 	count(sendErrorsDesc, s.Stats.SendErrors)

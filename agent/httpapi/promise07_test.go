@@ -93,7 +93,8 @@ func TestPromise07Counts(t *testing.T) {
 		m := r.figures()
 		for name, want := range map[string]int{
 			"openclaw_loop_ticks_total": len(clock.wakes), "openclaw_loop_deadline_misses_total": int(missed),
-			"openclaw_loop_trips_total": 0, "openclaw_loop_lateness_seconds_count": len(clock.wakes),
+			"openclaw_loop_trips_total": 0, "openclaw_loop_late_ticks_total": late,
+			"openclaw_loop_jitter_seconds_count": len(clock.wakes) - 1, "openclaw_loop_lateness_seconds_count": len(clock.wakes),
 			"openclaw_frames_sent_total": int(s.Stats.Sent),
 		} {
 			if got, ok := m[name]; !ok || got != float64(want) {
