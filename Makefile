@@ -28,7 +28,7 @@ PROGRAMS := ./agent/cmd/clawagent ./sim/cmd/clawsim ./onnx/cmd/clawpolicy
 RACE := ./agent/... ./onnx/... ./sim/virtual/... ./sim/cmd/clawsim
 STATICCHECK := go tool -modfile=.ci/tools.mod staticcheck
 
-.PHONY: help deps deps-torch build-torch test-torch build demo test race fuzz bench bench-peers opd-experiment bench-peers-sim bench-peers-learning peers peers-torch soak lint web clean test-deps
+.PHONY: help deps deps-torch build-torch test-torch build demo test race fuzz bench bench-loop bench-peers opd-experiment bench-peers-sim bench-peers-learning peers peers-torch soak lint web clean test-deps
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,14 @@ fuzz: deps ## run every fuzz test for FUZZTIME, one after the other [FUZZTIME=60
 
 bench: deps ## run the benchmarks [BENCH=REGEXP]
 	go test ./... -run '^$$' -bench '$(BENCH)' -benchmem
+
+# In real time, on cores with nothing else to do.
+SECONDS ?= 60
+bench-loop: deps ## measure the 500 Hz loop alone and under load, a table beside the maker's loop in out/bench-loop.md [SECONDS=60]
+	@mkdir -p out
+	@OPENCLAW_BENCH_LOOP='$(SECONDS)' OPENCLAW_BENCH_LOOP_OUT='$(CURDIR)/out/bench-loop.md' \
+		go test ./sim/e2e -run '^TestBenchLoop$$' -count=1 -timeout 0 >out/bench-loop.log || { cat out/bench-loop.log >&2; exit 1; }
+	@cat out/bench-loop.md
 
 # EnvPool, rsl-rl-lib and what they need, 1.1 and 5.4 GB, lie in one virtual environment in the user's cache; each list of packages is
 # written into it last.
