@@ -36,17 +36,25 @@ func Listen(address string) (*net.UnixListener, error) {
 	if errors.Is(err, unix.EADDRINUSE) && !strings.HasPrefix(address, "@") {
 		if conn, dialErr := net.DialUnix("unixpacket", nil, addr); dialErr == nil {
 			conn.Close()
-		} else if errors.Is(dialErr, unix.ECONNREFUSED) && os.Remove(address) == nil {
+		} else if errors.Is(dialErr, unix.ECONNREFUSED) && isSocket(address) && os.Remove(address) == nil {
 			l, err = net.ListenUnix("unixpacket", addr)
 		}
 	}
 	if errors.Is(err, unix.EADDRINUSE) {
+		if !strings.HasPrefix(address, "@") && !isSocket(address) {
+			return nil, fmt.Errorf("guard: socket %s: a file of another kind is there", address)
+		}
 		return nil, fmt.Errorf("guard: socket %s: another guard listens there", address)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("guard: socket %s: %w", address, err)
 	}
 	return l, nil
+}
+
+func isSocket(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().Type() == os.ModeSocket
 }
 
 // Serve watches the agents that register on l, and the one at the other end of first, which may be nil. It ends when ctx does, but not

@@ -1,0 +1,42 @@
+package guard
+
+import "net"
+
+// For the tests outside the package, which put a control.Loop before the guard.
+
+// Greet talks with whoever is at the other end of conn, without Serve.
+func (g *Guard) Greet(conn *net.UnixConn) { g.greet(conn) }
+
+// Supervised is one look of Serve's: sessions that are over are left.
+func (g *Guard) Supervised() {
+	if s := g.current.Load(); s != nobody && s.gone.Load() && (!s.armed() || g.deaf(s)) {
+		g.release(s)
+	}
+}
+
+// NewClient is the other end.
+func NewClient(conn *net.UnixConn) *Client { return &Client{conn: conn, lost: make(chan struct{})} }
+
+// Gone says whether the guard has seen its agent end.
+func (g *Guard) Gone() bool { return g.current.Load().gone.Load() }
+
+// Knocks lets frames leave until then, as knock does.
+func (g *Guard) Knocks(untilNs int64) { g.current.Load().knockNs.Store(untilNs) }
+
+// Over ends it as sport mode does.
+func (g *Guard) Over() { g.current.Load().over.Store(true) }
+
+// Window says whether a torque frame is on its way.
+func (w *Watch) Window() bool { return w.agent.window.Load() != 0 }
+
+// Epoch is what stands in the page.
+func (w *Watch) Epoch() uint64 { return w.agent.epoch.Load() }
+
+// Request is a message as it goes over the socket.
+func Request(op string, r Registration) []byte {
+	b, err := appendRequest(op, &r)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

@@ -1,0 +1,599 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/guard"
+	"github.com/openclaw-rl/openclaw/agent/link/linktest"
+	"github.com/openclaw-rl/openclaw/agent/safety"
+)
+
+const stale = 20 * time.Millisecond
+
+// refused says why a request changed nothing.
+func refused(err error) control.Reason {
+	var no *control.Refusal
+	if errors.As(err, &no) {
+		return no.Reason
+	}
+	return control.Accepted
+}
+
+// TestLoopStandsStill: the guard damps when the beat is older than 20 ms, once every 2 ms, and is quiet when the loop ticks again. From
+// the latch on no torque frame leaves, until a person asks for damp and for stand.
+func TestLoopStandsStill(t *testing.T) {
+	r := newRig(t, stale).standing()
+	r.halt()
+	last, _ := r.robot.LastFrame()
+	if last.Class != linktest.Torque || r.trips() != 0 {
+		t.Fatalf("before: frames of %v, %d trips", last.Class, r.trips())
+	}
+	epoch := r.watch.Epoch()
+	r.run(20)
+	if n := len(r.since(last.Number)); n != 0 || r.trips() != 0 {
+		t.Fatalf("%d frames and %d trips when the beat is 20 ms old", n, r.trips())
+	}
+	r.step()
+	if n := len(r.since(last.Number)); n != 1 || r.trips() != 1 {
+		t.Fatalf("%d frames and %d trips when the beat is 21 ms old", n, r.trips())
+	}
+	r.run(200)
+	if n := len(r.since(last.Number)); n != 101 {
+		t.Fatalf("%d frames in 200 ms", n)
+	}
+	var s guard.Status
+	if !r.loop.Guard(&s) || !s.Latched || !s.Sending || s.Trips != 1 || s.DampedNs < s.LatchedNs || s.LatchedNs == 0 {
+		t.Errorf("%+v", s)
+	}
+	if from := r.since(last.Number)[0].From; from != last.From {
+		t.Errorf("damping comes from %v, the agent's frames from %v", from, last.From)
+	}
+
+	r.stopped = false
+	from, frames := r.robot.Count(), r.guard.Report().Frames
+	r.run(100)
+	r.only(last.Number, 150)
+	if r.snapshot().Mode != control.Damp || r.fault() != safety.GuardTripped || r.snapshot().Stats.Trips != 0 {
+		t.Errorf("mode %v, fault %v, %d trips of the loop's own", r.snapshot().Mode, r.fault(), r.snapshot().Stats.Trips)
+	}
+	if n := r.guard.Report().Frames - frames; n > 1 || len(r.since(from)) > 51 {
+		t.Errorf("the guard sent %d frames more beside the loop's", n)
+	}
+	if why := refused(r.mode(control.Stand)); why != control.Latched {
+		t.Errorf("stand with the latch in force: %v", why)
+	}
+	r.must(r.mode(control.Damp))
+	r.run(10)
+	if r.fault() != safety.NoFault || r.watch.Epoch() == epoch || r.watch.Look() != guard.Free {
+		t.Errorf("after damp: fault %v, epoch %x then %x", r.fault(), epoch, r.watch.Epoch())
+	}
+	r.only(last.Number, 150)
+	from = r.robot.Count()
+	r.must(r.mode(control.Stand))
+	r.run(200)
+	if r.robot.Count(linktest.Torque) == 0 || r.since(from)[len(r.since(from))-1].Class != linktest.Torque {
+		t.Error("re-armed, and no torque frame leaves")
+	}
+
+	// The second time is as the first.
+	r.halt()
+	r.run(40)
+	from = r.robot.Count()
+	r.run(40)
+	r.only(from, 20)
+	r.stopped = false
+	r.run(10)
+	r.only(from, 20)
+	if r.trips() != 2 || r.fault() != safety.GuardTripped {
+		t.Errorf("%d trips, fault %v", r.trips(), r.fault())
+	}
+}
+
+// TestLateLoopIsNoTrip: 18 ms late is a beat 20 ms old.
+func TestLateLoopIsNoTrip(t *testing.T) {
+	for _, c := range []struct {
+		stale time.Duration
+		ms    int
+		trips uint64
+	}{{stale, 20, 0}, {stale, 21, 1}, {guard.MinStale, 10, 0}, {guard.MinStale, 11, 1}, {guard.MaxStale, 50, 0}, {guard.MaxStale, 51, 1}} {
+		r := newRig(t, c.stale).standing()
+		r.halt()
+		r.blind = true
+		r.run(c.ms)
+		r.blind = false
+		r.guard.Step(r.clock.now, 0)
+		if got := r.trips(); got != c.trips {
+			t.Errorf("stale %v, %d ms behind the beat: %d trips, want %d", c.stale, c.ms, got, c.trips)
+		}
+	}
+}
+
+// TestOwnLateness: with the guard's time shorter than the judge's the loop's last look goes by it.
+func TestOwnLateness(t *testing.T) {
+	r := newRig(t, guard.MinStale).standing()
+	r.blind = true
+	held := false
+	r.clock.onNow = func() {
+		if r.watch.Window() && !held { // held up right before the last look
+			held = true
+			r.clock.now += 10e6
+		}
+	}
+	from := r.robot.Count()
+	r.run(2)
+	r.only(from, 1)
+	if s := r.snapshot(); s.Mode != control.Damp || s.Verdict.Fault != safety.LoopLate || s.Stats.Trips != 1 {
+		t.Errorf("mode %v, fault %v, %d trips", s.Mode, s.Verdict.Fault, s.Stats.Trips)
+	}
+}
+
+// TestLatchBehindTheWindow: the guard latches when the window is open and the loop has not looked yet: the look must see it.
+func TestLatchBehindTheWindow(t *testing.T) {
+	r := newRig(t, stale).standing()
+	r.clock.onNow = func() {
+		if !r.watch.Window() {
+			return
+		}
+		r.clock.onNow = nil
+		r.endAgent() // needs no old beat, so the loop's own lateness says nothing
+		r.guard.Step(r.clock.now, 0)
+	}
+	from := r.robot.Count()
+	r.run(2)
+	if r.clock.onNow != nil {
+		t.Fatal("the window was never open when the loop read its clock")
+	}
+	r.only(from, 1)
+	if r.fault() != safety.GuardTripped || r.watch.Window() {
+		t.Errorf("fault %v, window open: %v", r.fault(), r.watch.Window())
+	}
+}
+
+// TestStoppedWithinTheWindow: an agent that stands still between its last look and the kernel cannot show that its frame will not leave
+// later. It is killed, and damping begins when it is gone, or soon.
+func TestStoppedWithinTheWindow(t *testing.T) {
+	for _, gone := range []bool{true, false} {
+		r := newRig(t, stale).standing()
+		from := r.robot.Count()
+		var at []uint64 // damping frames after each cycle behind the kill
+		r.onSend = func(func() error) error {
+			r.onSend = nil
+			r.stopped = true
+			for range 19 {
+				r.step()
+			}
+			if len(r.killed) != 0 {
+				t.Error("killed before its beat was old")
+			}
+			for range 9 {
+				if len(r.killed) == 1 && gone && !r.guard.Gone() {
+					r.endAgent()
+				}
+				r.step()
+				at = append(at, r.guard.Report().Frames)
+			}
+			return errors.New("the process is dead")
+		}
+		r.run(2)
+		rep := r.guard.Report()
+		if len(r.killed) != 1 || rep.Killed != 1 || rep.Trips != 1 {
+			t.Fatalf("killed %v, report %+v", r.killed, rep)
+		}
+		if want := 5; gone && at[2] == 0 || !gone && (at[want-1] != 0 || at[want+1] == 0) {
+			t.Errorf("gone %v: damping frames by cycle: %v", gone, at)
+		}
+		r.only(from, 1)
+		if rep.LatchedNs == 0 || rep.DampedNs < rep.LatchedNs {
+			t.Errorf("latched at %d, damped at %d", rep.LatchedNs, rep.DampedNs)
+		}
+	}
+}
+
+// TestWindowCloses: a frame that is on its way when the guard latches leaves before the first damping frame, and nobody is killed.
+func TestWindowCloses(t *testing.T) {
+	r := newRig(t, stale).standing()
+	from := r.robot.Count()
+	r.onSend = func(send func() error) error {
+		r.onSend = nil
+		r.clock.onSleep = func() { // the guard waits for the window
+			r.clock.onSleep = nil
+			if r.watch.Look() != guard.Tripped {
+				t.Error("the guard looks at the window before it has latched")
+			}
+			if err := send(); err != nil {
+				t.Error(err)
+			}
+			if !r.robot.Await(from+1, patience) {
+				t.Error("the frame does not arrive")
+			}
+			r.watch.Shut()
+		}
+		for range 22 {
+			r.guard.Step(r.clock.now+1e6, 0)
+			r.clock.now += 1e6
+		}
+		return nil
+	}
+	r.run(2)
+	r.halt()
+	r.run(10)
+	frames := r.since(from)
+	if len(r.killed) != 0 || r.trips() != 1 || len(frames) < 3 || frames[0].Class != linktest.Torque {
+		t.Fatalf("killed %v, %d trips, %d frames", r.killed, r.trips(), len(frames))
+	}
+	r.only(from+1, 2)
+	if at := r.guard.Report().LatchedNs; frames[0].AtNs == 0 || at == 0 {
+		t.Errorf("latched at %d", at)
+	}
+	// What comes next finds the latch.
+	r.stopped = false
+	r.run(4)
+	r.only(from+1, 3)
+	if r.watch.Window() {
+		t.Error("the window stays open")
+	}
+}
+
+// TestWindowIsOpenWhileAFrameLeaves, and at no other time; damping needs none.
+func TestWindowIsOpenWhileAFrameLeaves(t *testing.T) {
+	r := newRig(t, stale).armed()
+	var open, shut int
+	r.onSend = func(send func() error) error {
+		if r.watch.Window() {
+			open++
+		} else {
+			shut++
+		}
+		return send()
+	}
+	r.run(20)
+	if open != 0 || shut != 10 {
+		t.Errorf("damping: open at %d frames, shut at %d", open, shut)
+	}
+	r.must(r.mode(control.Stand))
+	open, shut = 0, 0
+	for range 10 {
+		r.run(2)
+		if r.watch.Window() {
+			t.Fatal("open between two ticks")
+		}
+	}
+	if open != 10 || shut != 0 {
+		t.Errorf("torque: open at %d frames, shut at %d", open, shut)
+	}
+	r.onSend = func(func() error) error { return errors.New("no route") }
+	r.run(2)
+	if r.watch.Window() {
+		t.Error("open behind a frame that could not be sent")
+	}
+}
+
+// TestAgentIsGone: the end of its connection is the end of all its threads, so there is nothing to wait for.
+func TestAgentIsGone(t *testing.T) {
+	r := newRig(t, stale).standing()
+	from := r.robot.Count()
+	r.halt()
+	r.endAgent()
+	r.step()
+	if r.trips() != 1 {
+		t.Fatalf("%d trips", r.trips())
+	}
+	r.run(20000)
+	r.only(from, 10000)
+	r.guard.Supervised()
+	if rep := r.guard.Report(); rep.AgentPID == 0 || !rep.Armed || !rep.AgentGone {
+		t.Errorf("%+v", rep)
+	}
+}
+
+// TestIdleIsSilence: before it is armed, and behind an orderly end, nothing is sent, whatever becomes of the agent.
+func TestIdleIsSilence(t *testing.T) {
+	r := newRig(t, stale)
+	r.run(20)
+	r.halt()
+	r.run(100)
+	r.endAgent()
+	r.run(100)
+	if r.robot.Count() != 0 || r.trips() != 0 {
+		t.Errorf("%d frames, %d trips", r.robot.Count(), r.trips())
+	}
+
+	r = newRig(t, stale).standing()
+	ended := make(chan error, 1)
+	r.loop.Stop()
+	r.loop.Stop()
+	for {
+		r.ms++
+		r.clock.now = 1e9 + r.ms*1e6
+		if r.ms%2 == 0 && r.loop.Tick(r.clock.now) {
+			break
+		}
+		r.guard.Step(r.clock.now, 0)
+		r.settle()
+	}
+	close(ended)
+	r.watch.End() // what Run does last
+	from := r.robot.Count()
+	r.halt()
+	r.run(100)
+	r.endAgent()
+	r.run(100)
+	if r.robot.Count() != from || r.trips() != 0 {
+		t.Errorf("%d frames behind the end, %d trips", r.robot.Count()-from, r.trips())
+	}
+	r.during(r.guard.Supervised)
+	if rep := r.guard.Report(); rep.AgentPID != 0 {
+		t.Errorf("the session is not over: %+v", rep)
+	}
+}
+
+// TestStandIn: a loop that stands still while its frames give no torque loses nothing but its turn.
+func TestStandIn(t *testing.T) {
+	r := newRig(t, stale).armed()
+	from := r.robot.Count()
+	r.halt()
+	r.run(100)
+	r.only(from, 39)
+	if rep := r.guard.Report(); !rep.Sending || rep.Latched || rep.Trips != 0 {
+		t.Errorf("%+v", rep)
+	}
+	r.stopped = false
+	r.run(50)
+	if r.fault() != safety.NoFault || r.guard.Report().Sending {
+		t.Errorf("fault %v, sending %v", r.fault(), r.guard.Report().Sending)
+	}
+	r.must(r.mode(control.Stand))
+	r.run(200)
+	if r.robot.Count(linktest.Torque) == 0 {
+		t.Error("no torque")
+	}
+}
+
+// TestSilentRobot: two seconds behind the last state the guard stops, knocks when sport mode is off, and ends when it is on.
+func TestSilentRobot(t *testing.T) {
+	r := newRig(t, stale).standing()
+	r.halt()
+	r.endAgent()
+	r.run(100)
+	r.robot.Mute(true)
+	from := r.robot.Count()
+	r.run(1990)
+	r.only(from, 990)
+	r.run(100)
+	from = r.robot.Count()
+	r.run(500)
+	if n := len(r.since(from)); n != 0 || !r.guard.Report().Silent {
+		t.Fatalf("%d frames to a silent robot", n)
+	}
+	r.guard.Knocks(r.clock.now + 10e6)
+	r.run(100)
+	r.only(from, 5)
+	if n := len(r.since(from)); n > 6 {
+		t.Errorf("%d frames of one knock", n)
+	}
+	// It answers the next.
+	r.robot.Mute(false)
+	r.guard.Knocks(r.clock.now + 10e6)
+	from = r.robot.Count()
+	r.run(1000)
+	r.only(from, 490)
+	r.guard.Over()
+	from = r.robot.Count()
+	r.run(100)
+	if n := len(r.since(from)); n != 0 {
+		t.Errorf("%d frames to a robot in sport mode", n)
+	}
+	r.during(r.guard.Supervised)
+	if rep := r.guard.Report(); rep.AgentPID != 0 {
+		t.Errorf("the session is not over: %+v", rep)
+	}
+
+	// A guard stays for ten seconds.
+	r = newRig(t, stale).standing()
+	r.halt()
+	r.robot.Mute(true)
+	r.endAgent()
+	r.run(11900)
+	r.guard.Supervised()
+	if rep := r.guard.Report(); rep.AgentPID == 0 {
+		t.Error("the session is over before its time")
+	}
+	r.run(200)
+	r.during(r.guard.Supervised)
+	if rep := r.guard.Report(); rep.AgentPID != 0 {
+		t.Error("the session goes on for ever")
+	}
+}
+
+// TestRobotWasSilentBefore: the guard of a robot that has not answered for long sends it nothing, however its agent ends.
+func TestRobotWasSilentBefore(t *testing.T) {
+	r := newRig(t, stale).armed()
+	r.robot.Mute(true)
+	r.run(3000)
+	from := r.robot.Count()
+	r.halt()
+	r.endAgent()
+	r.run(100)
+	if n := len(r.since(from)); n != 0 || !r.guard.Report().Silent {
+		t.Errorf("%d frames", n)
+	}
+
+	// Nor one that has never answered, beyond the loop's 200 ms.
+	r = newRig(t, stale)
+	r.robot.Mute(true)
+	r.must(r.ask(r.loop.Arm))
+	r.run(100)
+	r.halt()
+	r.endAgent()
+	r.run(110)
+	from = r.robot.Count()
+	r.run(100)
+	if n := len(r.since(from)); n != 0 {
+		t.Errorf("%d frames to a robot that has never answered", n)
+	}
+}
+
+// TestGuardIsLost: without its beat for 100 ms the robot sits, and stands up only under a guard again.
+func TestGuardIsLost(t *testing.T) {
+	r := newRig(t, stale).standing()
+	r.blind = true
+	r.run(98)
+	if r.fault() != safety.NoFault {
+		t.Fatalf("after 98 ms: %v", r.fault())
+	}
+	r.run(8)
+	if s := r.snapshot(); s.Mode != control.Sit || s.Verdict.Fault != safety.GuardLost || s.Verdict.Severity != safety.Sit || s.GuardAlive {
+		t.Fatalf("mode %v, fault %v", s.Mode, s.Verdict.Fault)
+	}
+	from := r.robot.Count()
+	r.run(2000)
+	if s := r.snapshot(); s.Mode != control.Damp || len(r.since(from)) != 1000 {
+		t.Errorf("mode %v, %d frames", s.Mode, len(r.since(from)))
+	}
+	r.must(r.mode(control.Damp))
+	if why := refused(r.mode(control.Stand)); why != control.NoGuard {
+		t.Errorf("stand without a guard: %v", why)
+	}
+	r.blind = false
+	r.run(10)
+	r.must(r.mode(control.Stand))
+	if !r.snapshot().GuardAlive {
+		t.Error("not alive")
+	}
+
+	// Another guard in its place is taken when the mode gives no torque, and guards from then on.
+	old := r.watch
+	r.guard = newGuard(t, r)
+	r.client = connect(t, r.guard)
+	r.watch = r.register(r.client, r.registration(stale))
+	r.loop.SetGuard(r.watch)
+	r.run(300) // the old one is not stepped any more
+	if s := r.snapshot(); s.Mode != control.Sit || r.watch.Epoch() != 0 || old.Epoch() == 0 {
+		t.Errorf("mode %v, epoch %x", s.Mode, r.watch.Epoch())
+	}
+	r.run(2000)
+	r.must(r.mode(control.Damp))
+	r.must(r.mode(control.Stand))
+	r.run(100)
+	from = r.robot.Count()
+	r.halt()
+	r.run(100)
+	r.only(from, 35)
+	if r.trips() != 1 {
+		t.Errorf("%d trips", r.trips())
+	}
+}
+
+// TestStalledMachine: when loop and guard stood still together, the guard is not lost.
+func TestStalledMachine(t *testing.T) {
+	r := newRig(t, guard.MaxStale).armed()
+	r.halt()
+	r.blind = true
+	r.run(1000)
+	r.stopped = false
+	r.run(2) // the loop is the first to run again
+	r.blind = false
+	r.run(10)
+	if s := r.snapshot(); s.Verdict.Fault != safety.NoFault || !s.GuardAlive {
+		t.Errorf("fault %v, guard alive %v", s.Verdict.Fault, s.GuardAlive)
+	}
+}
+
+// TestForeign: an agent whose robot another one has taken sends nothing at all.
+func TestForeign(t *testing.T) {
+	r := newRig(t, stale).standing()
+	r.endAgent() // its connection only; the loop goes on
+	r.run(10)
+	if r.fault() != safety.GuardTripped {
+		t.Fatalf("fault %v", r.fault())
+	}
+	other := connect(t, r.guard)
+	var err error
+	r.during(func() { err = other.Take(r.robot.Addr()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.run(2)
+	from := r.robot.Count()
+	r.run(100)
+	if s := r.snapshot(); s.Mode != control.Idle || len(r.since(from)) != 0 || r.watch.Look() != guard.Foreign {
+		t.Errorf("mode %v, %d frames", s.Mode, len(r.since(from)))
+	}
+	r.must(r.ask(r.loop.Arm))
+	r.run(100)
+	if len(r.since(from)) != 0 {
+		t.Errorf("armed again, %d frames beside the other agent's", len(r.since(from)))
+	}
+}
+
+// TestForeignWithinTheTick: taken over between the tick's beginning and its frame.
+func TestForeignWithinTheTick(t *testing.T) {
+	r := newRig(t, stale).standing()
+	other := connect(t, r.guard)
+	r.clock.onNow = func() {
+		if !r.watch.Window() {
+			return
+		}
+		r.clock.onNow = nil
+		r.endAgent()
+		r.during(func() {
+			if err := other.Take(r.robot.Addr()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	before := r.snapshot().Stats.Sent
+	r.loop.Tick(r.clock.now)
+	if s := r.snapshot(); r.clock.onNow != nil || s.Stats.Sent != before || s.Verdict.Fault != safety.AnotherSender {
+		t.Errorf("the loop sent %d frames, fault %v", s.Stats.Sent-before, s.Verdict.Fault)
+	}
+	r.run(4)
+	if s := r.snapshot(); s.Mode != control.Idle || s.Stats.Sent != before {
+		t.Errorf("mode %v, %d frames", s.Mode, s.Stats.Sent-before)
+	}
+}
+
+// TestNoAllocation, in a tick with its window and in a cycle that damps.
+func TestNoAllocation(t *testing.T) {
+	r := newRig(t, stale).standing()
+	r.robot.Close() // it would allocate meanwhile
+	r.drop = true
+	if n := testing.AllocsPerRun(8, func() { // the newest state stays fresh enough for torque
+		r.ms += 2
+		r.clock.now = 1e9 + r.ms*1e6
+		r.loop.Tick(r.clock.now)
+		r.guard.Step(r.clock.now, 0)
+	}); n != 0 || r.windows != 9 {
+		t.Errorf("%v allocations a tick, %d torque frames of 9", n, r.windows)
+	}
+	if n := testing.AllocsPerRun(500, func() { r.clock.now += 1e6; r.guard.Step(r.clock.now, 1e3) }); n != 0 || r.trips() != 1 || !r.guard.Report().Sending {
+		t.Errorf("%v allocations a cycle that damps, %d trips", n, r.trips())
+	}
+}
+
+// TestRunEndsTheEpoch: whatever ends the loop disarms the guard.
+func TestRunEndsTheEpoch(t *testing.T) {
+	r := newRig(t, stale)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.loop.Run(ctx) }()
+	if err := r.loop.Arm(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r.watch.Epoch() == 0 {
+		t.Error("armed without an epoch")
+	}
+	cancel()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatal("does not end")
+	}
+	if r.watch.Epoch() != 0 {
+		t.Error("ended within an epoch")
+	}
+}
