@@ -43,6 +43,9 @@ func (r *results) Write(p []byte) (int, error) {
 	return r.w.Write(p)
 }
 
+// Unwrap is what lies below, for who asks whether that is a terminal.
+func (r *results) Unwrap() io.Writer { return r.w }
+
 // failure is the JSON line of a command that ended without a result.
 type failure struct {
 	OK       bool   `json:"ok"` // false

@@ -70,6 +70,8 @@ const (
 	turnWant              = 0.25 // rad
 	jointStill, jointWant = 0.03, 0.2
 	footStill, footWant   = 25, 30
+	// noisePass is how much of a sensor's noise is left at most behind the smoothing, and may pass for stillness.
+	noisePass = 0.7
 	// alone: what moved most has moved so many times as far as the next.
 	alone = 2
 	// over: a motion is over once it has come back so far from its peak, or has not grown for holdNs.
@@ -180,14 +182,14 @@ func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 			v[i] = finite(s.Motor[i].Q)
 		}
 		e.stuck.joints(s)
-		e.moved(nowNs, s, &v, &e.rec.Joints[e.step.index()], handSign[e.step.index()%go1.JointsInLeg], &st)
+		e.moved(nowNs, dt, s, &v, &e.rec.Joints[e.step.index()], handSign(e.step.index()), &st)
 	case e.step.Group() == Feet:
 		var v [go1.Joints]float64
 		for i, f := range s.FootForce {
 			v[i] = float64(f)
 		}
 		e.stuck.feet(s)
-		e.moved(nowNs, s, &v, &e.rec.Feet[e.step.index()], 1, &st)
+		e.moved(nowNs, dt, s, &v, &e.rec.Feet[e.step.index()], 1, &st)
 	default:
 		e.remotes(s, &st)
 	}
@@ -205,15 +207,21 @@ func (e *Examiner) restart(nowNs int64, s *wire.LowState) {
 	e.phase = Settling
 	switch e.step.Group() {
 	case Motions:
-		e.turn = turnTrack{acc: accOf(s), anchorNs: nowNs}
-		e.turn.anchorAcc, e.turn.anchorQ = e.turn.acc, quatOf(s)
+		e.turn = turnTrack{acc: accOf(s), q: quatOf(s), anchorNs: nowNs, quatStill: turnStill + noisePass*e.rec.Rest.QuatSD, accStill: turnStill}
+		for _, a := range e.rec.Rest.Acc {
+			e.turn.accStill = max(e.turn.accStill, turnStill+noisePass*a.SD/gravity)
+		}
+		e.turn.anchorAcc, e.turn.anchorQ = e.turn.acc, e.turn.q
 	case Joints:
 		e.move = moveTrack{n: go1.Joints, still: jointStill, want: jointWant}
+		for _, q := range e.rec.Rest.Q {
+			e.move.still = max(e.move.still, jointStill+noisePass*q.SD)
+		}
 		e.stuck = stuckBits{}
 	case Feet:
 		e.move = moveTrack{n: go1.Legs, still: footStill, want: footWant}
 		for _, f := range e.rec.Rest.Foot {
-			e.move.want = max(e.move.want, 8*f.SD)
+			e.move.still, e.move.want = max(e.move.still, footStill+noisePass*f.SD), max(e.move.want, 8*f.SD)
 		}
 		e.stuck = stuckBits{}
 	case Automatic:
@@ -295,9 +303,9 @@ func (e *Examiner) frame(s *wire.LowState) {
 }
 
 // moved follows the joints or the feet.
-func (e *Examiner) moved(nowNs int64, s *wire.LowState, v *[go1.Joints]float64, f *MoveFigures, sign float64, st *Status) {
+func (e *Examiner) moved(nowNs int64, dt float64, s *wire.LowState, v *[go1.Joints]float64, f *MoveFigures, sign float64, st *Status) {
 	m := &e.move
-	e.phase = m.update(nowNs, v)
+	e.phase = m.update(nowNs, dt, v)
 	st.Moved, st.Value, st.Want, st.Blur = m.most, m.value, m.want, m.blurNow
 	if e.phase != Done {
 		return

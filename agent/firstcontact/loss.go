@@ -45,14 +45,14 @@ func (b *Behaviour) UnmarshalText(text []byte) error {
 	return fromName(b, behaviourNames[:], "behaviour", text)
 }
 
-// Limits of what the joints did in the silence. A held joint stays; a limp leg swings like a pendulum of some 7 rad/s, of which
-// LossSeconds is a fifth of a turn; a damped one creeps at the rate of its gravity over its damping, less than 1/s.
+// Limits of what the joints did in the silence. A held joint stays; a limp leg swings like a pendulum of some 4 rad/s, of which
+// LossSeconds is an eighth of a turn; a damped one creeps at the rate of its gravity over its damping, some 0.25/s for Kd 3.
 const (
-	lossAway  = 0.1  // rad: less is not worth judging
-	lossStays = 0.02 // of the way back
-	lossTau   = 0.5  // of the torque before: a motor that holds goes on giving it
-	limpWay   = 0.3  // of the way back
-	limpRate  = 1.5  // of the way back a second
+	lossAway  = 0.1   // rad: less is not worth judging
+	lossStays = 0.006 // of the way back
+	lossTau   = 0.5   // of the torque before: a motor that holds goes on giving it
+	limpWay   = 0.15  // of the way back
+	limpRate  = 0.7   // of the way back a second
 )
 
 // Behaviour is what one silence shows.

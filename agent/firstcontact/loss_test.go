@@ -6,9 +6,11 @@ import (
 	"testing"
 )
 
+const gravityNm = 0.75 // N·m/rad, of a thigh with its calf
+
 // silence is one of a hanging thigh, its gravity and inertia those of the robot, with motors that do as they are told to.
 func silence(away float64, motors func(q, dq float64) float64) (t LossTrial) {
-	const gravityNm, inertia, dt = 2.0, 0.045, 1e-4 // N·m/rad, kg·m2, s
+	const inertia, dt = 0.045, 1e-4 // kg·m2, s
 	q, dq := away, 0.0
 	t = LossTrial{AwayRad: away, TauBefore: gravityNm * away, SilentMs: LossSeconds * 1e3}
 	for range int(LossSeconds / dt) {
@@ -23,7 +25,7 @@ func silence(away float64, motors func(q, dq float64) float64) (t LossTrial) {
 // TestLoss: three kinds of motors, each told from the others.
 func TestLoss(t *testing.T) {
 	const away = 0.3
-	hold := func(q, dq float64) float64 { return 2*away + 5*(away-q) - dq }
+	hold := func(q, dq float64) float64 { return gravityNm*away + 5*(away-q) - dq }
 	damp := func(_, dq float64) float64 { return -3 * dq }
 	limp := func(_, _ float64) float64 { return 0 }
 	for _, c := range []struct {
@@ -62,6 +64,8 @@ func TestLoss(t *testing.T) {
 		"it went further away":     {LossTrial{AwayRad: 0.3, BackRad: -0.05, TauBefore: 1, TauAfter: 1}, Unknown},
 		"friction":                 {LossTrial{AwayRad: 0.3, BackRad: 0.001, TauBefore: 1, TauAfter: 0.1}, Unknown},
 		"out of mode, at friction": {LossTrial{AwayRad: 0.3, BackRad: 0.001, TauBefore: 1, TauAfter: 0.1, ModesAfter: 12}, Damps},
+		"damped late":              {LossTrial{AwayRad: 0.52, BackRad: 0.008, BackRadS: 0.09, TauBefore: 0.4, TauAfter: 0.3}, Damps},
+		"let go late":              {LossTrial{AwayRad: 0.52, BackRad: 0.04, BackRadS: 0.66, TauBefore: 0.4, TauAfter: 0.01, ModesAfter: 12}, Limp},
 		"it crept all along":       {LossTrial{AwayRad: 0.3, DriftRad: 0.01, BackRad: 0.011, TauBefore: 1, TauAfter: 1}, Holds},
 	} {
 		if got := c.trial.Behaviour(); got != c.want {

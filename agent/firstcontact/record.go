@@ -164,3 +164,21 @@ func (r *Record) forget(s Step) {
 		r.Remote.Tries[i] = 0
 	}
 }
+
+// Figures are what a step measured.
+func (r *Record) Figures(s Step) any {
+	switch i := s.index(); s.Group() {
+	case Motions:
+		return &r.Motions[i]
+	case Joints:
+		return &r.Joints[i]
+	case Feet:
+		return &r.Feet[i]
+	case Remote:
+		return &r.Remote
+	}
+	if s == Frame {
+		return &r.Frame
+	}
+	return &r.Rest
+}

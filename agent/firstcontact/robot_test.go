@@ -96,7 +96,7 @@ func (h *hung) state(s *wire.LowState) {
 		at := hang[j%go1.JointsInLeg]
 		for i := range h.acts {
 			if a := &h.acts[i]; a.step == FirstJoint+Step(j) {
-				at += 0.35 * a.size * handSign[j%go1.JointsInLeg] * a.along(h.nowNs)
+				at += 0.35 * a.size * handSign(j) * a.along(h.nowNs)
 			}
 		}
 		s.Motor[j] = wire.MotorState{Mode: wire.ModeServo, Q: float32(math.Round(at/3e-5) * 3e-5), Dq: float32((at-h.last[j])/dt) + noise(0.05), Temperature: 30}

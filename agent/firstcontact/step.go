@@ -34,9 +34,18 @@ var motion = [motions]struct {
 	sign float64
 }{{1, 1}, {0, -1}, {2, 1}}
 
-// handSign is the sense in which each joint of a leg is moved by hand: the foot to the left, the leg backwards, and the knee bent,
-// since a hanging knee is straight already.
-var handSign = [go1.JointsInLeg]float64{1, 1, -1}
+// handSign is the sense in which a joint is moved by hand: the foot away from the body, the leg backwards, and the knee bent, since a
+// hanging knee is straight already.
+func handSign(joint int) float64 {
+	leg := joint / go1.JointsInLeg
+	switch {
+	case joint%go1.JointsInLeg == go1.Thigh:
+		return 1
+	case joint%go1.JointsInLeg == go1.Hip && (leg == go1.FL || leg == go1.RL):
+		return 1
+	}
+	return -1
+}
 
 // Group is a kind of step.
 type Group uint8
@@ -139,7 +148,7 @@ func (s Step) Ask(part int) string {
 	case Joints:
 		leg := legText[s.index()/go1.JointsInLeg]
 		return [...]string{
-			"swing the whole " + leg + " leg to the robot's left, by hand, and let it go",
+			"swing the whole " + leg + " leg outwards, away from the belly, by hand, and let it go",
 			"swing the whole " + leg + " leg backwards, by hand, and let it go",
 			"bend the " + leg + " knee, foot towards the belly, by hand, and let it go",
 		}[s.index()%go1.JointsInLeg]

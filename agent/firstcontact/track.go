@@ -7,10 +7,15 @@ import (
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
 
+// smoothing is over so many seconds: a person's motions are slower, noise is not.
+const smoothing = 0.05
+
 // moveTrack finds which of n values moves, and how far, from where they all rested.
 type moveTrack struct {
 	n           int
 	still, want float64
+	begun       bool
+	v           [go1.Joints]float64 // smoothed
 
 	anchored bool
 	anchor   [go1.Joints]float64
@@ -30,7 +35,15 @@ type moveTrack struct {
 	blur    [go1.Joints]float64
 }
 
-func (m *moveTrack) update(nowNs int64, v *[go1.Joints]float64) Phase {
+func (m *moveTrack) update(nowNs int64, dt float64, raw *[go1.Joints]float64) Phase {
+	v := &m.v
+	if by := min(1, dt/smoothing); !m.begun {
+		m.begun, m.v = true, *raw
+	} else {
+		for i := range m.n {
+			v[i] += (raw[i] - v[i]) * by
+		}
+	}
 	if !m.asking {
 		m.most, m.value = -1, 0
 		m.settle(nowNs, v)
@@ -138,7 +151,10 @@ func (b *stuckBits) alone(i int) bool {
 
 // turnTrack follows orientation, gyroscope and accelerometer through a motion.
 type turnTrack struct {
-	acc       vec // smoothed
+	acc       vec  // smoothed
+	q         quat // smoothed
+	quatStill float64
+	accStill  float64
 	anchorAcc vec
 	anchorQ   quat
 	anchorNs  int64
@@ -152,8 +168,6 @@ type turnTrack struct {
 	peakNs  int64
 	at      TurnFigures // at the peak
 }
-
-const accSmooth = 0.05 // s
 
 func accOf(s *wire.LowState) (a vec) {
 	for i, v := range s.IMU.Accelerometer {
@@ -174,15 +188,23 @@ func quatOf(s *wire.LowState) quat {
 // motion follows one of the three turns of the body.
 func (e *Examiner) motion(nowNs int64, dt float64, s *wire.LowState, st *Status) {
 	t := &e.turn
-	q, a := quatOf(s), accOf(s)
-	by := min(1, dt/accSmooth)
+	raw, a := quatOf(s), accOf(s)
+	by := min(1, dt/smoothing)
 	for i := range a {
 		t.acc[i] += (a[i] - t.acc[i]) * by
 	}
+	side := 1.0 // q and -q are one attitude
+	if t.q[0]*raw[0]+t.q[1]*raw[1]+t.q[2]*raw[2]+t.q[3]*raw[3] < 0 {
+		side = -1
+	}
+	for i := range raw {
+		t.q[i] += (side*raw[i] - t.q[i]) * by
+	}
+	q, _ := unitQuat(t.q)
 	st.Want = turnWant
 	if !t.asking {
 		st.Value = angle(t.acc, e.restAcc())
-		if angle(t.acc, t.anchorAcc) > turnStill || norm(turned(t.anchorQ, q)) > turnStill || angle(t.acc, e.restAcc()) > turnLevel {
+		if angle(t.acc, t.anchorAcc) > t.accStill || norm(turned(t.anchorQ, q)) > t.quatStill || angle(t.acc, e.restAcc()) > turnLevel+t.accStill {
 			t.anchorAcc, t.anchorQ, t.anchorNs = t.acc, q, nowNs
 		}
 		if nowNs-t.anchorNs < stillNs {

@@ -256,7 +256,7 @@ func (r *Record) joints(out []Verdict) []Verdict {
 		case other < 0:
 			continue
 		}
-		sign := handSign[i%go1.JointsInLeg]
+		sign := handSign(i)
 		if f.Delta[other]*sign < 0 {
 			out = append(out, Verdict{Code: JointReversed, Step: step, A: i, B: -1, Value: f.Delta[other], Want: sign * math.Abs(f.Delta[other])})
 		}
@@ -422,7 +422,7 @@ func (v *Verdict) Text() string {
 	case NothingSeen:
 		detail = v.Step.String()
 	case LossHold, LossDamp, LossLimp, LossUnclear:
-		detail = fmt.Sprintf("in 200 ms they came back %.0f %% of the way", 100*v.Value)
+		detail = fmt.Sprintf("in 200 ms they came back %.0f %% of the way", 100*max(v.Value, 0))
 	}
 	if detail == "" {
 		return title

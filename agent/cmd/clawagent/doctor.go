@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
-	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/firstcontact"
 	"github.com/openclaw-rl/openclaw/agent/link"
 	"github.com/openclaw-rl/openclaw/agent/safety"
 	"github.com/openclaw-rl/openclaw/agent/wire"
@@ -50,9 +50,18 @@ type diagnosis struct {
 	Sport    string            `json:"sport"` // of link.ProbeSport; "" when it was not asked
 	ARP      map[string]string `json:"arp"`   // hardware address of each address that is not on this machine
 	Link     map[string]uint64 `json:"link"`  // datagrams by what became of them; empty when no low-level frame was sent
+
+	// Interrupted: a person ended it.
+	Interrupted bool `json:"interrupted,omitzero"`
+	// Contact is there with --first-contact and --hang-test, once the robot is known.
+	Contact *contactReport `json:"first_contact,omitzero"`
 }
 
+// add is one finding; without a remedy of its own it gets that of the table of codes.
 func (d *diagnosis) add(l level, code, remedy, format string, args ...any) {
+	if remedy == "" && l != levelOK {
+		remedy = remedyOf(code)
+	}
 	d.Findings = append(d.Findings, finding{Code: code, Level: l, Text: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
@@ -60,20 +69,23 @@ func (d *diagnosis) fault(l level, f safety.Fault, format string, args ...any) {
 	d.add(l, f.String(), safety.Faults[f].Remedy, format, args...)
 }
 
-func newDoctor(loader *cli.Loader[config]) *cobra.Command {
-	var (
-		asJSON  bool
-		armed   bool
-		seconds float64
-	)
-	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Find out why no state arrives, or what is wrong with it",
-		Long: `doctor asks the high-level service first: a robot in sport mode stands under its
+// doctorOptions are the flags that are no configuration: a person's word may not lie in a file.
+type doctorOptions struct {
+	armed, hung             bool
+	firstContact, hangTest  bool
+	anew, asJSON, showCodes bool
+	seconds                 float64
+	skip                    []string
+	skipped                 []firstcontact.Step
+}
+
+const doctorLong = `doctor asks the high-level service first: a robot in sport mode stands under its
 own controller and goes limp at the first low-level frame, so then none is sent.
 Otherwise it sends damping frames for a second and looks at what comes back:
 nothing listening, another port, zeros, a bad CRC, a wrong length, another
-version's protocol; then motors, IMU, battery and hand remote.
+version's protocol; then motors, IMU, battery and hand remote, the way there
+(wireless, slow, lossy), frames of another program, and this computer: real-time
+rights, clocks, room on the disk.
 
 While an agent runs for the robot, doctor sends nothing: damping frames between
 that agent's would make a walking robot fall.
@@ -82,65 +94,162 @@ On a robot that is not on this machine, silence of the high-level service does
 not prove that sport mode is off; then --arm, a person's word that the robot
 lies or hangs, is needed before frames are sent.
 
+--first-contact is for a robot that hangs from a gantry, legs free, before it
+stands for the first time, and after every repair. Damping frames only. A person
+tips the nose down, rolls the body left, turns it left, moves each named joint,
+presses each foot, and the buttons and sticks of the remote; each step goes on by
+itself once the motion is seen. Mirrored, swapped, reversed, dead, and wrong in
+unit: each is named with its remedy. The result is kept in first_contact.dir under
+the robot's serial number; without a passed one clawagent run does not let a real
+robot stand. Ctrl-C ends it; started again it goes on with the steps that have
+not passed. --skip leaves a step out (the result is then incomplete), --anew
+forgets what was kept. --json prints a line for each step that asks and ends, and
+the object last.
+
+--hang-test, after that and with the robot still hung (--hung is your word for
+it), holds the legs a little back with Kp 5, silences the link for 200 ms five
+times, and says what the motors do without commands: hold, damp or go limp.
+Whatever ends it, the robot is damped.
+
 To leave sport mode: with the robot hung or lying, press on its remote L2+A,
 L2+A, L2+B, then L1+L2+START.
 
-Exit code 0: ready (warnings at most), 1: something stands in the way.`,
+Exit code 0: ready (warnings at most), 1: something stands in the way.`
+
+func newDoctor(loader *cli.Loader[config]) *cobra.Command {
+	var o doctorOptions
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find out why no state arrives, or what is wrong with the robot, before it stands",
+		Long:  doctorLong,
 		Example: `  clawagent doctor --robot udp://192.168.123.10:8007
-  clawagent doctor --robot udp://127.0.0.1:8007 --json`,
+  clawagent doctor --robot udp://127.0.0.1:8007 --json
+  clawagent doctor --first-contact --robot udp://192.168.123.10:8007 --arm
+  clawagent doctor --first-contact --skip feet --skip FR_hip_joint --timeout 60
+  clawagent doctor --hang-test --hung --robot udp://192.168.123.10:8007
+  clawagent doctor --codes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.showCodes {
+				return printCodes(cmd.OutOrStdout(), o.asJSON)
+			}
 			cfg, err := loader.Load()
 			if err != nil {
 				return err
 			}
-			if !(seconds >= 0.2 && seconds <= 60) {
-				return cli.Usagef("--seconds: %v, want 0.2..60", seconds)
+			if err := o.check(&cfg); err != nil {
+				return cli.Usage(err)
 			}
-			d, err := diagnose(cmd.Context(), &cfg, armed, time.Duration(seconds*1e9))
-			if err != nil {
-				return err
-			}
-			if err := d.print(cmd.OutOrStdout(), asJSON); err != nil {
-				return err
-			}
-			if !d.OK {
-				return fmt.Errorf("doctor: the robot at %s is not ready", cfg.low())
-			}
-			return nil
+			return runDoctor(cmd, &cfg, &o)
 		},
 	}
 	f := cmd.Flags()
 	loader.AddFlags(f)
-	for flag, key := range map[string]string{"robot": "robot", "high": "high", "local": "local", "encrypt-crc": "control.encrypt_crc"} {
+	for flag, key := range map[string]string{"robot": "robot", "high": "high", "local": "local", "encrypt-crc": "control.encrypt_crc",
+		"no-remote": "safety.without_remote", "timeout": "first_contact.exam.step_seconds"} {
 		loader.AddKeyFlag(f, flag, key)
 	}
 	// Not the configuration's arm: that one is about an agent which a person starts beside the robot.
-	f.BoolVar(&armed, "arm", false, "the robot lies or hangs, and a person stands beside it: frames may be sent")
-	f.Float64Var(&seconds, "seconds", 1, "how long to listen, s")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	f.BoolVar(&o.armed, "arm", false, "the robot lies or hangs, and a person stands beside it: frames may be sent")
+	f.BoolVar(&o.firstContact, "first-contact", false, "the robot hangs: show step by step that it is the one in the documents, with damping frames only")
+	f.BoolVar(&o.hangTest, "hang-test", false, "the robot hangs: find out what its motors do when no command comes for 200 ms, with Kp 5")
+	f.BoolVar(&o.hung, "hung", false, "your word that the robot hangs, legs free, and you stand beside it; --hang-test wants it")
+	f.StringArrayVar(&o.skip, "skip", nil, "leave out a `STEP` of the first contact, or motions, joints, feet, remote; may be repeated")
+	f.BoolVar(&o.anew, "anew", false, "first contact: forget what was kept of this robot")
+	f.Float64Var(&o.seconds, "seconds", 1, "how long to listen, s")
+	f.BoolVar(&o.showCodes, "codes", false, "print everything that doctor can name, and exit")
+	f.BoolVar(&o.asJSON, "json", false, "print one JSON object; before it, a line for each step of the first contact")
+	cmd.MarkFlagsMutuallyExclusive("first-contact", "hang-test")
 	return cmd
+}
+
+// check refuses flags that do not go together, and reads the names of steps.
+func (o *doctorOptions) check(cfg *config) error {
+	if !(o.seconds >= 0.2 && o.seconds <= 60) {
+		return fmt.Errorf("--seconds: %v, want 0.2..60", o.seconds)
+	}
+	for _, name := range o.skip {
+		steps, err := firstcontact.ParseSteps(name)
+		if err != nil {
+			return fmt.Errorf("--skip: %w", err)
+		}
+		o.skipped = append(o.skipped, steps...)
+	}
+	for _, s := range o.skipped {
+		if s.Group() == firstcontact.Automatic {
+			return fmt.Errorf("--skip: %s is not left out: what follows builds on it", s)
+		}
+	}
+	switch {
+	case !o.firstContact && (len(o.skip) > 0 || o.anew):
+		return errors.New("--skip and --anew belong to --first-contact")
+	case o.hangTest && !o.hung:
+		return errors.New("--hang-test: the legs get torque; hang the robot with its legs free, stand beside it, and say so with --hung")
+	case o.hangTest && cfg.Control.Lockstep:
+		return errors.New("--hang-test: control.lockstep: a silent link stops the robot's time there")
+	}
+	return nil
+}
+
+// runDoctor is the command.
+func runDoctor(cmd *cobra.Command, cfg *config, o *doctorOptions) error {
+	ctx, _, release := cli.StopStages(cmd.Context())
+	defer release()
+	d, err := diagnose(ctx, cfg, o, newTeller(cmd, o))
+	interrupted := ctx.Err() != nil
+	if err != nil && !(interrupted && (o.firstContact || o.hangTest)) {
+		return err
+	}
+	if interrupted {
+		d.Interrupted, d.OK = true, false
+	}
+	if err := d.print(cmd.OutOrStdout(), o.asJSON); err != nil {
+		return err
+	}
+	switch {
+	case interrupted:
+		return fmt.Errorf("doctor: broken off (%w)", context.Cause(ctx))
+	case !d.OK:
+		return fmt.Errorf("doctor: the robot at %s is not ready", cfg.low())
+	}
+	return nil
+}
+
+func newTeller(cmd *cobra.Command, o *doctorOptions) *teller {
+	t := &teller{out: cmd.OutOrStdout(), asJSON: o.asJSON}
+	w := cmd.OutOrStdout()
+	if o.asJSON {
+		w = cmd.ErrOrStderr()
+	}
+	t.live = terminal(w)
+	if t.live || !o.asJSON {
+		t.people = w
+	}
+	return t
 }
 
 // diagnose looks at computer, network and robot in that order, and stops before
 // whatever could bring a standing robot down. Its error is that of ctx.
-func diagnose(ctx context.Context, cfg *config, armed bool, listenFor time.Duration) (*diagnosis, error) {
+func diagnose(ctx context.Context, cfg *config, o *doctorOptions, t *teller) (*diagnosis, error) {
 	d := &diagnosis{
 		Robot: cfg.low().String(), High: cfg.high().String(),
 		Findings: []finding{}, ARP: map[string]string{}, Link: map[string]uint64{},
 	}
 	d.rights(cfg.Control.Priority)
-	err := d.robot(ctx, cfg, armed, listenFor)
+	d.disk(cfg)
+	clocks := readClocks()
+	err := d.robot(ctx, cfg, o, t)
+	d.clocks(clocks, readClocks())
 	slices.SortStableFunc(d.Findings, func(a, b finding) int { return cmp.Compare(levelOrder[a.Level], levelOrder[b.Level]) })
 	d.OK = !slices.ContainsFunc(d.Findings, func(f finding) bool { return f.Level == levelError })
 	return d, err
 }
 
-func (d *diagnosis) robot(ctx context.Context, cfg *config, armed bool, listenFor time.Duration) error {
+func (d *diagnosis) robot(ctx context.Context, cfg *config, o *doctorOptions, t *teller) error {
 	unlock, err := lockRobot(cfg.low())
 	switch {
 	case errors.Is(err, errLocked):
-		d.add(levelError, "another_agent", "Ask that agent (GET /api/v1/state), or stop it first.", "%v; nothing was sent", err)
+		d.add(levelError, "another_agent", "", "%v; nothing was sent", err)
 		return nil
 	case err != nil:
 		d.add(levelError, "lock", "", "%v; nothing was sent", err)
@@ -148,7 +257,7 @@ func (d *diagnosis) robot(ctx context.Context, cfg *config, armed bool, listenFo
 	}
 	defer unlock()
 	if err := releaseGuard(cfg); err != nil { // it may still damp for an agent that was killed
-		d.add(levelError, "guard", "Look at `clawagent guard --status`, or end that process.", "%v; nothing was sent", err)
+		d.add(levelError, "guard", "", "%v; nothing was sent", err)
 		return nil
 	}
 	defer d.arp(cfg)
@@ -168,16 +277,16 @@ func (d *diagnosis) robot(ctx context.Context, cfg *config, armed bool, listenFo
 	d.Sport = sport.Result.String()
 	switch sport.Result {
 	case link.SportOn:
-		d.add(levelError, "sport_mode", link.LowLevelHelp,
+		d.add(levelError, "sport_mode", "",
 			"sport mode is on (mode %d, gait %d): the robot stands under its own controller and goes limp at low-level frames; none was sent", sport.Mode, sport.GaitType)
 		return nil
 	case link.SportUnclear:
-		d.add(levelError, "high_level_unclear", "Give the address of the high-level service with --high, 192.168.123.161:8082 on a Go1.",
+		d.add(levelError, "high_level_unclear", "",
 			"something answers at %s, but not as a Go1's high-level service does (%s); no low-level frame was sent", cfg.high(), sport.LastReject)
 		return nil
 	case link.SportSilent:
-		if !cfg.low().Addr().IsLoopback() && !armed {
-			d.add(levelError, "sport_mode_unknown", "Check cable and address. If the robot lies or hangs and its sport mode is off, say so with --arm. "+link.LowLevelHelp,
+		if !cfg.low().Addr().IsLoopback() && !o.armed && !o.hung {
+			d.add(levelError, "sport_mode_unknown", "",
 				"the high-level service at %s does not answer, which does not show that sport mode is off; no low-level frame was sent", cfg.high())
 			return nil
 		}
@@ -185,67 +294,91 @@ func (d *diagnosis) robot(ctx context.Context, cfg *config, armed bool, listenFo
 	case link.SportRefused:
 		d.add(levelOK, "sport_mode_off", "", "nothing listens at the high-level service's address %s", cfg.high())
 	}
-	return d.listen(ctx, cfg, listenFor)
+	switch {
+	case o.firstContact:
+		return d.firstContact(ctx, cfg, o, t)
+	case o.hangTest:
+		return d.hangTest(ctx, cfg, t)
+	}
+	return d.listen(ctx, cfg, time.Duration(o.seconds*1e9))
 }
 
 // listen sends damping frames at 500 Hz and looks at the answers.
 func (d *diagnosis) listen(ctx context.Context, cfg *config, listenFor time.Duration) error {
-	udp, err := cfg.dial()
+	udp, err := d.open(cfg)
 	if err != nil {
-		d.add(levelError, "local_address", "Choose a free one with --local, or leave it out.", "%v", err)
 		return nil
 	}
 	defer udp.Close()
-	if a, err := udp.SourceAddr(); err == nil {
-		d.Local = a.String()
-	}
-	var cmd wire.LowCmd
-	cmd.Init()
-	for i := range go1.Joints {
-		cmd.Motor[i] = wire.MotorCmd{Mode: wire.ModeServo, Kd: 3}
-	}
-	frame, err := wire.AppendLowCmd(nil, &cmd, udp.CRC())
+	frame, err := dampingFrame(udp.CRC())
 	if err != nil {
 		return err
 	}
 	var seen states
-	var rx wire.LowState
-	every := time.NewTicker(2 * time.Millisecond)
-	defer every.Stop()
 	start := link.Now()
-	for link.Now()-start < listenFor.Nanoseconds() {
-		_ = udp.Send(frame) // refusals are counted, and named below
-		select {
-		case <-every.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		for {
-			arrivedNs, ok := udp.Receive(&rx, link.Now())
-			if !ok {
-				break
+	if err := d.route(ctx, udp, frame, func(arrivedNs int64, s *wire.LowState) { seen.add(s, arrivedNs) }); err != nil {
+		return err
+	}
+	b := newBench(udp, cfg)
+	for began := link.Now(); link.Now()-began < listenFor.Nanoseconds(); {
+		err := b.turn(ctx, frame, func(arrivedNs int64, s *wire.LowState) {
+			if cfg.Control.Lockstep { // the robot's time, not ours
+				arrivedNs = link.Now()
 			}
-			seen.add(&rx, arrivedNs)
+			seen.add(s, arrivedNs)
+		})
+		if errors.Is(err, errSilent) {
+			break
+		}
+		if err != nil {
+			return err
 		}
 	}
 	took := link.Now() - start
+	d.loss(udp)
+	d.hints(udp, cfg, seen.n > 0)
+	if seen.n == 0 {
+		return nil
+	}
+	seen.examine(d, &cfg.Safety, start, took)
+	if b.senders.found() {
+		d.anotherSender(&b.senders)
+	}
+	d.contact(cfg, &seen.last)
+	return nil
+}
 
+// hints names what the link's counters show.
+func (d *diagnosis) hints(udp *link.UDP, cfg *config, heard bool) {
 	c := udp.Counters()
 	d.Link = linkCounters(udp)
-	hints := link.Hints(&c, cfg.low())
-	for _, h := range hints {
+	for _, h := range link.Hints(&c, cfg.low()) {
 		l := levelWarning
-		if h.Severe {
+		if h.Severe && !heard {
 			l = levelError
 		}
 		d.add(l, h.Code, h.Remedy, "%s", strings.TrimSuffix(h.Text, "."))
 	}
-	if seen.n > 0 {
-		seen.examine(d, &cfg.Safety, start, took)
-	} else if !slices.ContainsFunc(hints, func(h link.Hint) bool { return h.Severe }) {
-		d.add(levelError, "no_state", "Check address, cable and power. "+link.LowLevelHelp, "no state came from %s", cfg.low())
+}
+
+// contact says what is known of this robot from its first contact, where it needs one.
+func (d *diagnosis) contact(cfg *config, s *wire.LowState) {
+	if !cfg.contactNeeded() {
+		return
 	}
-	return nil
+	known := contacts{cfg: cfg}
+	if err := known.mayStand(s); err != nil {
+		d.add(levelWarning, "first_contact", "Until then it does not stand.", "%v", err)
+	} else {
+		d.add(levelOK, "first_contact", "", "%s has passed its first contact", identity(s, cfg.low()))
+	}
+	if b := known.linkLoss(s); b == firstcontact.Unknown {
+		d.add(levelWarning, "link_loss_unknown", "With the robot hung run "+contactCommand(cfg, "--hang-test --hung")+".", "what its motors do when no command comes is not known")
+	} else {
+		v := firstcontact.Verdict{Code: map[firstcontact.Behaviour]firstcontact.Code{
+			firstcontact.Holds: firstcontact.LossHold, firstcontact.Damps: firstcontact.LossDamp, firstcontact.Limp: firstcontact.LossLimp}[b]}
+		d.add(levelOK, v.Code.String(), "", "%s", firstcontact.Codes[v.Code].Title)
+	}
 }
 
 func (d *diagnosis) print(w io.Writer, asJSON bool) error {

@@ -55,7 +55,7 @@ func (s *states) examine(d *diagnosis, limits *safety.Config, startNs, tookNs in
 	}
 	const stopped = 400e6 // ns of silence at the end that no busy computer explains
 	if silence := startNs + tookNs - s.lastNs; silence > max(tookNs/2, stopped) {
-		d.add(levelError, "states_stopped", "Check cable and power; the robot's log if it is a virtual one.",
+		d.add(levelError, "states_stopped", "",
 			"the last state came %.1f s before the end", float64(silence)/1e9)
 	} else if float64(s.gapNs)/1e6 > limits.StateHoldMs {
 		d.fault(levelWarning, safety.StateStale, "for %.0f ms no state came; the agent holds its frame from %.0f ms on and damps from %.0f ms",
@@ -86,7 +86,7 @@ func (s *states) body(d *diagnosis) {
 		d.fault(levelWarning, safety.Tilt, "the body tilts %.2f rad; it does not stand up from %.1f rad on", tilt, startTilt)
 	}
 	if !s.feet {
-		d.add(levelWarning, "foot_force_zero", "It walks without; contacts then come from torque and kinematics.", "the foot sensors read 0 all the time: contacts are unknown to them")
+		d.add(levelWarning, "foot_force_zero", "", "the foot sensors read 0 all the time: contacts are unknown to them")
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *states) motors(d *diagnosis, limits *safety.Config) {
 	list(levelError, safety.MotorHot, tooHot, "too hot to stand: %s")
 	list(levelWarning, safety.MotorHot, hot, "hot: %s")
 	if len(outside) > 0 {
-		d.add(levelError, "joint_range", "That encoder or its zero is wrong: calibrate it with the maker's tool.", "outside the mechanical stops, rad: %s", strings.Join(outside, ", "))
+		d.add(levelError, "joint_range", "", "outside the mechanical stops, rad: %s", strings.Join(outside, ", "))
 	}
 	if !s.warm {
 		d.fault(levelWarning, safety.MotorTempUnknown, "no motor tells its temperature")

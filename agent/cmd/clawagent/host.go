@@ -25,7 +25,7 @@ func (d *diagnosis) rights(priority int) {
 		_ = unix.Munlockall() // only asked whether it may
 	}
 	if len(refused) > 0 {
-		d.add(levelWarning, "realtime", "As root: `setcap cap_sys_nice,cap_ipc_lock=ep` on this program, or LimitRTPRIO and LimitMEMLOCK in its service.",
+		d.add(levelWarning, "realtime", "",
 			"the system refuses real-time rights (%s): the loop will be late under load", strings.Join(refused, "; "))
 		return
 	}

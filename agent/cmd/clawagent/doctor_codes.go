@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/agent/firstcontact"
+	"github.com/openclaw-rl/openclaw/agent/link"
+	"github.com/openclaw-rl/openclaw/agent/safety"
+)
+
+// codeInfo is one thing that doctor can name. Codes do not change.
+type codeInfo struct {
+	Code   string `json:"code"`
+	By     string `json:"by"` // host, link, state, first-contact, hang-test: what has to be looked at to name it
+	Title  string `json:"title"`
+	Remedy string `json:"remedy"` // "" where nothing is wrong, or where it depends on what was seen
+}
+
+// ownCodes are those that no other table has.
+var ownCodes = []codeInfo{
+	{"realtime", "host", "What the 500 Hz loop wants of this computer: real-time priority and locked memory", "As root: `setcap cap_sys_nice,cap_ipc_lock=ep` on this program, or LimitRTPRIO and LimitMEMLOCK in its service."},
+	{"clock", "host", "This computer's clocks are well", ""},
+	{"clock_unsynchronised", "host", "This computer's time of day is not synchronised", "Let it get the time (systemd-timesyncd, chrony, ntpd). Nothing that keeps the robot running needs it; dates of results and recordings do."},
+	{"clock_steps", "host", "This computer's time of day is being stepped", "Let one program set the time, and slew it. The loop counts on CLOCK_MONOTONIC and is not harmed; dates of recordings are."},
+	{"clock_monotonic", "host", "CLOCK_MONOTONIC does not count right", "Choose another clock source (/sys/devices/system/clocksource/clocksource0/available_clocksource): the loop cannot keep 500 Hz by this one."},
+	{"disk", "host", "There is room where journal and results go", ""},
+	{"disk_low", "host", "There is little room where journal or results go", "Make room, or choose another folder (log, first_contact.dir)."},
+	{"disk_unwritable", "host", "Journal or results cannot be written", "Choose a folder that may be written (log, first_contact.dir)."},
+	{"another_agent", "host", "Another agent or doctor drives the robot", "Ask that agent (GET /api/v1/state), or stop it first."},
+	{"lock", "host", "This computer gives no lock for the robot", "Look at the cause that is told; without the lock a second agent could send between ours."},
+	{"guard", "host", "A guard that damps the robot does not let go of it", "Look at `clawagent guard --status`, or end that process."},
+	{"local_address", "host", "The address to send from cannot be had", "Choose a free one with --local, or leave it out."},
+
+	{"sport_mode", "link", "Sport mode is on", link.LowLevelHelp},
+	{"sport_mode_off", "link", "Sport mode is off", ""},
+	{"sport_mode_unknown", "link", "Nobody knows whether sport mode is off", "Check cable and address. If the robot lies or hangs and its sport mode is off, say so with --arm. " + link.LowLevelHelp},
+	{"high_level_unclear", "link", "What answers is no Go1's high-level service", "Give the address of the high-level service with --high, 192.168.123.161:8082 on a Go1."},
+	{"route", "link", "The way to the robot is short", ""},
+	{"route_wireless", "link", "The way to the robot leads over a radio", "Use a cable: a radio link stalls for longer than a walking robot stands."},
+	{"route_slow", "link", "The way to the robot is slow", "Use a cable, without a router between; look for what loads the network."},
+	{"route_lossy", "link", "Frames or states get lost on the way", "Look at plugs and cable, and for what loads the network."},
+	{"another_sender", "link", "Frames of another program reach the robot", "Stop that program: look on this computer (`ss -upn`) and on the robot's own for what sends to port 8007."},
+
+	{"states", "state", "States came", ""},
+	{"states_stopped", "state", "States came, and stopped", "Check cable and power; the robot's log if it is a virtual one."},
+
+	{"first_contact", "first-contact", "The first contact, before which the robot does not stand", ""},
+	{"first_contact_file", "first-contact", "The result of the first contact cannot be read or kept", "Look at the folder first_contact.dir and its rights; --anew begins without what was kept."},
+	{"crc_form", "first-contact", "The motors want the other form of the CRC", ""},
+
+	{"link_loss_unknown", "hang-test", "What the motors do without commands is not known", "With the robot hung run clawagent doctor --hang-test."},
+	{"not_hung", "hang-test", "The feet are loaded, or the body is not level", "Hang it level with its feet free, then run this again."},
+	{"hang_aborted", "hang-test", "The hang test was broken off, and the robot damped", "Look at the cause that is told; let it hang still, and run this again."},
+}
+
+// fromFaults are the judge's names that doctor uses for what it sees, and fromHints those of the link.
+var fromFaults = []safety.Fault{
+	safety.StateStale, safety.TickStuck, safety.StateNotFinite, safety.QuaternionBad, safety.Tilt, safety.MotorHot, safety.MotorOverheatMode,
+	safety.MotorTempUnknown, safety.MotorModeDropped, safety.BatteryLow, safety.BatteryUnknown, safety.RemoteAbsent, safety.RemoteStop,
+}
+
+// codes is the whole table, each once.
+func codes() (all []codeInfo) {
+	seen := map[string]bool{}
+	add := func(c codeInfo) {
+		if !seen[c.Code] {
+			seen[c.Code] = true
+			all = append(all, c)
+		}
+	}
+	for _, c := range ownCodes {
+		add(c)
+	}
+	for _, h := range link.HintCodes {
+		if h != "nothing_sent" { // doctor sends
+			add(codeInfo{Code: h, By: "link", Title: "The link's counters show it"})
+		}
+	}
+	for _, f := range fromFaults {
+		info := &safety.Faults[f]
+		add(codeInfo{Code: info.Name, By: "state", Title: info.Title, Remedy: info.Remedy})
+	}
+	for _, c := range []firstcontact.Code{firstcontact.FootForceZero, firstcontact.JointRange} {
+		info := &firstcontact.Codes[c]
+		add(codeInfo{Code: info.Name, By: "state", Title: info.Title, Remedy: info.Remedy})
+	}
+	for i := range firstcontact.Codes {
+		info := &firstcontact.Codes[i]
+		by := "first-contact"
+		if firstcontact.Code(i) >= firstcontact.LossHold {
+			by = "hang-test"
+		}
+		add(codeInfo{Code: info.Name, By: by, Title: info.Title, Remedy: info.Remedy})
+	}
+	return all
+}
+
+// remedyOf is the table's remedy for a code.
+func remedyOf(code string) string {
+	for _, c := range codes() {
+		if c.Code == code {
+			return c.Remedy
+		}
+	}
+	return ""
+}
+
+// printCodes is doctor --codes.
+func printCodes(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return cli.PrintJSON(w, map[string]any{"codes": codes()})
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "CODE\tSEEN BY\tMEANING")
+	for _, c := range codes() {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", c.Code, c.By, c.Title)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/firstcontact"
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/safety"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+)
+
+// The hang test: legs that hang are held a little back, softly.
+const (
+	hangKp    = 5   // N*m/rad
+	hangKd    = 1   // N*m*s/rad
+	hangAway  = 0.6 // rad that the thighs' targets go back; at Kp 5 they come some two thirds of it
+	hangTilt  = 0.3 // rad, as for standing up
+	hangFoot  = 60  // counts off what the foot sensors read at rest in the first contact: loaded
+	hangRamp  = 1.0 // s, each way
+	hangRest  = 0.5 // s at the end of each wait: mean angles, drift
+	hangDamps = 0.5 // s of damping frames at the start and at the end
+)
+
+// hang is one hang test.
+type hang struct {
+	d     *diagnosis
+	cfg   *config
+	b     *bench
+	judge *safety.Judge
+	cmd   wire.LowCmd
+	frame []byte
+	damp  []byte
+
+	state wire.LowState
+	have  bool
+	rest  [go1.Joints]float64 // where the legs hang, rad
+	away  float64             // 0..1
+	kp    float64             // now
+}
+
+// abortion is why the test was broken off.
+type abortion struct{ why string }
+
+func (a *abortion) Error() string { return a.why }
+
+func abortf(format string, args ...any) error { return &abortion{fmt.Sprintf(format, args...)} }
+
+// hangTest finds out what the motors do without commands. However it ends, damping frames are the last. Its error is that of ctx.
+func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err error) {
+	cli.Ahead()
+	udp, err := d.open(cfg)
+	if err != nil {
+		return nil
+	}
+	defer udp.Close()
+	form := udp.CRC()
+	h := &hang{d: d, cfg: cfg, b: newBench(udp, cfg), judge: safety.New(cfg.Safety)}
+	if h.damp, err = dampingFrame(form); err != nil {
+		return err
+	}
+	h.cmd.Init()
+	heard := false
+	defer func() {
+		t.wipe()
+		d.hints(udp, cfg, heard)
+	}()
+	if err := h.damped(ctx, hangDamps, true); err != nil && !errors.Is(err, errSilent) {
+		return err
+	}
+	if heard = h.have; !heard {
+		return nil
+	}
+	file, ok := h.allowed()
+	if !ok {
+		return nil
+	}
+	t.say("hang test of %s at %s: Kp %d, five silences of %.0f ms. Ctrl-C damps and ends it.", file.Identity, cfg.low(), hangKp, firstcontact.LossSeconds*1e3)
+	control.Realtime(&cfg.Control)
+	trials, err := h.run(ctx, form, t)
+	// However it went: the motors first, and also for a person who has had enough.
+	_ = h.damped(context.WithoutCancel(ctx), hangDamps, false)
+	if stop := new(abortion); errors.As(err, &stop) || errors.Is(err, errSilent) {
+		d.add(levelError, "hang_aborted", "", "broken off and damped: %v", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	behaviour, verdict := firstcontact.JudgeLoss(trials)
+	d.Findings = append(d.Findings, verdictFinding(&verdict))
+	b := cli.ReadBuild("clawagent")
+	file.LinkLoss = &linkLoss{Behaviour: behaviour, Date: time.Now().UTC().Format(time.RFC3339), Version: b.Version, Commit: b.Commit, Trials: trials}
+	d.Contact.LinkLoss = file.LinkLoss
+	if err := file.store(cfg.contactDir()); err != nil {
+		d.add(levelError, "first_contact_file", "", "%v", err)
+	}
+	return nil
+}
+
+// damped sends damping frames for a while; measure keeps where the legs hang.
+func (h *hang) damped(ctx context.Context, seconds float64, measure bool) error {
+	h.b.senders.paused = !measure
+	var sum [go1.Joints]float64
+	n := 0
+	turns := int(seconds * 1e9 / float64(control.PeriodNs))
+	for i := range turns {
+		if err := h.b.turn(ctx, h.damp, func(now int64, s *wire.LowState) {
+			h.take(now, s)
+			if i > turns/2 {
+				n++
+				for j := range sum {
+					sum[j] += float64(s.Motor[j].Q)
+				}
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	if measure && n > 0 {
+		for j := range sum {
+			h.rest[j] = sum[j] / float64(n)
+		}
+	}
+	return nil
+}
+
+func (h *hang) take(now int64, s *wire.LowState) {
+	h.judge.State(now, s)
+	h.state, h.have = *s, true
+}
+
+// allowed says whether the legs may get torque: this robot has passed its first contact, and hangs.
+func (h *hang) allowed() (*contactFile, bool) {
+	d := h.d
+	id := identity(&h.state, h.cfg.low())
+	file, err := loadContact(h.cfg.contactDir(), id)
+	run := "Run " + contactCommand(h.cfg, "--first-contact") + " before."
+	switch {
+	case err != nil:
+		d.add(levelError, "first_contact_file", "", "%v", err)
+		return nil, false
+	case file == nil:
+		d.add(levelError, "first_contact", run, "%s has no first contact in %s; no torque was sent", id, h.cfg.contactDir())
+		return nil, false
+	}
+	d.Contact = &contactReport{Identity: id, File: contactPath(h.cfg.contactDir(), id), Passed: file.Passed, CRCForm: file.CRCForm, Steps: file.Steps, LinkLoss: file.LinkLoss}
+	if !file.Passed {
+		d.add(levelError, "first_contact", run, "%s has not passed its first contact; no torque was sent", id)
+		return nil, false
+	}
+	if tilt := h.judge.TiltRad(); !(tilt < hangTilt) {
+		d.add(levelError, "not_hung", "", "the body tilts %.2f rad; no torque was sent", tilt)
+		return nil, false
+	}
+	for leg, f := range h.state.FootForce {
+		if at := &file.Record.Rest.Foot[leg]; math.Abs(float64(f)-at.Mean) > hangFoot {
+			d.add(levelError, "not_hung", "", "the %s foot reads %d, and %.0f when it hung in the first contact; no torque was sent", go1.LegNames[leg], f, at.Mean)
+			return nil, false
+		}
+	}
+	if h.b.senders.found() {
+		d.anotherSender(&h.b.senders)
+		return nil, false
+	}
+	return file, true
+}
+
+// run is the part with torque.
+func (h *hang) run(ctx context.Context, form wire.CRCForm, t *teller) (trials []firstcontact.LossTrial, err error) {
+	h.b.restart()
+	if err := h.move(ctx, form, 0, 0, 0, hangKp); err != nil {
+		return nil, err
+	}
+	if err := h.move(ctx, form, 0, 1, hangKp, hangKp); err != nil {
+		return nil, err
+	}
+	for n := range firstcontact.LossTrials {
+		if err := h.move(ctx, form, 1, 1, hangKp, hangKp); err != nil {
+			return nil, err
+		}
+		trial, err := h.silence(ctx, form)
+		if err != nil {
+			return nil, err
+		}
+		t.say("%d/%d  away %.2f rad, back %.3f rad in %.0f ms: %s", n+1, firstcontact.LossTrials, trial.AwayRad, trial.BackRad, trial.SilentMs, trial.Behaviour())
+		trials = append(trials, trial)
+	}
+	if err := h.move(ctx, form, 1, 0, hangKp, hangKp); err != nil {
+		return nil, err
+	}
+	return trials, h.move(ctx, form, 0, 0, hangKp, 0)
+}
+
+// move takes the targets' way back and the stiffness from one value to another in hangRamp seconds.
+func (h *hang) move(ctx context.Context, form wire.CRCForm, fromAway, toAway, fromKp, toKp float64) error {
+	turns := int(hangRamp * 1e9 / float64(control.PeriodNs))
+	for i := range turns {
+		x := float64(i+1) / float64(turns)
+		s := x * x * x * (10 + x*(6*x-15)) // minimum jerk
+		h.away, h.kp = fromAway+(toAway-fromAway)*s, fromKp+(toKp-fromKp)*s
+		if err := h.hold(ctx, form); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold is one period with torque, judged.
+func (h *hang) hold(ctx context.Context, form wire.CRCForm) error {
+	h.b.senders.paused = true
+	now := h.b.nowNs
+	v := h.judge.Tick(&safety.Tick{NowNs: now, LateNs: h.b.lateNs, Torque: true, CommandNs: now, TargetSensedNs: h.judge.SensedNs()})
+	if v.Severity > safety.Warn {
+		if v.Joint >= 0 {
+			return abortf("%s at %s: %s", v.Fault, go1.JointNames[v.Joint], safety.Faults[v.Fault].Title)
+		}
+		return abortf("%s: %s", v.Fault, safety.Faults[v.Fault].Title)
+	}
+	if err := h.aim(form, now); err != nil {
+		return err
+	}
+	return h.b.turn(ctx, h.frame, h.take)
+}
+
+// aim makes the frame.
+func (h *hang) aim(form wire.CRCForm, now int64) (err error) {
+	for j := range go1.Joints {
+		q := h.rest[j]
+		if j%go1.JointsInLeg == go1.Thigh {
+			q += hangAway * h.away
+		}
+		h.cmd.Motor[j] = wire.MotorCmd{Mode: wire.ModeServo, Q: float32(q), Kp: float32(h.kp), Kd: hangKd}
+	}
+	if !h.judge.Frame(now, &h.cmd) {
+		return abortf("%s: the judge refuses the frame", h.judge.Verdict().Fault)
+	}
+	h.frame, err = wire.AppendLowCmd(h.frame[:0], &h.cmd, form)
+	return err
+}
+
+// thighs is the mean of something over the legs.
+func thighs(of func(leg, joint int) float64) (mean float64) {
+	for leg := range go1.Legs {
+		mean += of(leg, leg*go1.JointsInLeg+go1.Thigh) / go1.Legs
+	}
+	return mean
+}
+
+// silence is one trial: the legs have come to rest away from where they hang.
+func (h *hang) silence(ctx context.Context, form wire.CRCForm) (t firstcontact.LossTrial, err error) {
+	q := func(_, j int) float64 { return float64(h.state.Motor[j].Q) - h.rest[j] }
+	tau := func(_, j int) float64 { return float64(h.state.Motor[j].TauEst) }
+	// As long as the silence will be, with frames: what moves anyhow.
+	before := thighs(q)
+	turns := int(firstcontact.LossSeconds * 1e9 / float64(control.PeriodNs))
+	sum := 0.0
+	for range turns {
+		if err := h.hold(ctx, form); err != nil {
+			return t, err
+		}
+		sum += thighs(tau)
+	}
+	t.AwayRad = thighs(q)
+	t.DriftRad = before - t.AwayRad
+	t.TauBefore = sum / float64(turns)
+
+	began := h.b.nowNs
+	for range turns {
+		if err := h.b.turn(ctx, nil, func(now int64, s *wire.LowState) { t.Unasked++; h.take(now, s) }); err != nil {
+			return t, err
+		}
+	}
+	t.Unasked = max(t.Unasked-1, 0) // the answer to the last frame
+	answered := false
+	for range turns {
+		if err := h.b.turn(ctx, h.frame, func(now int64, s *wire.LowState) {
+			h.take(now, s)
+			if answered {
+				return
+			}
+			answered = true
+			t.SilentMs = float64(now-began) / 1e6
+			t.BackRad, t.BackRadS = t.AwayRad-thighs(q), -thighs(func(_, j int) float64 { return float64(s.Motor[j].Dq) })
+			t.TauAfter = thighs(tau)
+			for j := range go1.Joints {
+				if s.Motor[j].Mode != wire.ModeServo {
+					t.ModesAfter++
+				}
+			}
+		}); err != nil {
+			return t, err
+		}
+		if answered {
+			return t, nil
+		}
+	}
+	return t, abortf("no state came back after the silence")
+}

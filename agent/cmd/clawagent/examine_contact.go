@@ -1,0 +1,454 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/agent/firstcontact"
+	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/link"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+)
+
+// contactReport is the diagnosis's part about the first contact, or about the hang test.
+type contactReport struct {
+	Identity string        `json:"identity"`
+	File     string        `json:"file"`
+	Passed   bool          `json:"passed"`
+	CRCForm  string        `json:"crc_form"`
+	Steps    []contactStep `json:"steps"`
+	LinkLoss *linkLoss     `json:"link_loss"`
+}
+
+// askEvent and stepEvent are the lines of --json before the object.
+type askEvent struct {
+	Event  string `json:"event"` // ask: now is the time to do it
+	Step   string `json:"step"`
+	Number int    `json:"number"`
+	Of     int    `json:"of"`
+	Part   int    `json:"part"` // of a step that asks for several things
+	Try    int    `json:"try"`  // from 1; 2: the wrong thing was seen
+	Text   string `json:"text"`
+}
+
+type stepEvent struct {
+	Event   string              `json:"event"` // step: its result
+	Step    string              `json:"step"`
+	Number  int                 `json:"number"`
+	Of      int                 `json:"of"`
+	Result  firstcontact.Result `json:"result"`
+	Kept    bool                `json:"kept"` // from a session before
+	Seconds float64             `json:"seconds"`
+	Names   []string            `json:"names"` // codes of what it shows by itself
+	Figures any                 `json:"figures"`
+}
+
+// teller tells the person, or a program, how the session goes.
+type teller struct {
+	out    io.Writer
+	asJSON bool
+	people io.Writer // prompts; nil where nobody looks
+	live   bool      // people is a terminal
+	tick   time.Time // newest live line
+	width  int       // of it, to be wiped out
+}
+
+func (t *teller) say(format string, args ...any) {
+	if t.people == nil {
+		return
+	}
+	t.wipe()
+	fmt.Fprintf(t.people, format+"\n", args...)
+}
+
+func (t *teller) wipe() {
+	if t.width > 0 {
+		fmt.Fprintf(t.people, "\r%s\r", strings.Repeat(" ", t.width))
+		t.width = 0
+	}
+}
+
+// liveEvery is how often the live line is written.
+const liveEvery = 100 * time.Millisecond
+
+func (t *teller) showLive(step firstcontact.Step, st *firstcontact.Status) {
+	if !t.live || time.Since(t.tick) < liveEvery {
+		return
+	}
+	t.tick = time.Now()
+	text := fmt.Sprintf("        %s  (%.0f s left)", liveText(step, st), st.LeftS)
+	pad := max(0, t.width-len(text))
+	fmt.Fprintf(t.people, "\r%s%s", text, strings.Repeat(" ", pad))
+	t.width = len(text)
+}
+
+func liveText(step firstcontact.Step, st *firstcontact.Status) string {
+	name := func(names []string) string {
+		if st.Moved < 0 || st.Moved >= len(names) {
+			return "nothing"
+		}
+		return names[st.Moved]
+	}
+	var text string
+	switch group := step.Group(); {
+	case group == firstcontact.Automatic:
+		return "measuring"
+	case group == firstcontact.Remote && st.Phase == firstcontact.Settling:
+		return "let go of everything first"
+	case st.Phase == firstcontact.Settling:
+		return "wait: let it hang level and still"
+	case group == firstcontact.Motions:
+		text = fmt.Sprintf("turns about %s by %+.0f of %.0f degrees", name([]string{"x", "y", "z"}), st.Value*180/math.Pi, st.Want*180/math.Pi)
+	case group == firstcontact.Joints:
+		text = fmt.Sprintf("%s moves by %+.2f of %.2f rad", name(go1.JointNames[:]), st.Value, st.Want)
+	case group == firstcontact.Feet:
+		text = fmt.Sprintf("%s answers with %+.0f of %.0f counts", name(go1.LegNames[:]), st.Value, st.Want)
+	case step == firstcontact.RemoteSticks:
+		text = fmt.Sprintf("%.2f of %.2f", st.Value, st.Want)
+	default:
+		text = fmt.Sprintf("buttons 0x%04x", st.Buttons)
+	}
+	if st.Blur {
+		text += ", and others as far: hold them still"
+	}
+	return text
+}
+
+func (t *teller) ask(step firstcontact.Step, st *firstcontact.Status) {
+	e := askEvent{Event: "ask", Step: step.String(), Number: int(step) + 1, Of: firstcontact.StepCount, Part: st.Part, Try: st.Tries + 1, Text: step.Ask(st.Part)}
+	if t.asJSON {
+		_ = cli.PrintReady(t.out, e)
+	}
+	again := ""
+	if st.Tries > 0 {
+		again = "that was not it, once more: "
+	}
+	t.say("%2d/%d %-15s %s%s", e.Number, e.Of, e.Step, again, e.Text)
+}
+
+func (t *teller) step(e *stepEvent) {
+	if t.asJSON {
+		_ = cli.PrintReady(t.out, e)
+	}
+	how := strings.ReplaceAll(e.Result.String(), "_", " ")
+	if e.Kept {
+		how += " before"
+	}
+	if len(e.Names) > 0 {
+		how += ": " + strings.Join(e.Names, ", ")
+	}
+	t.say("%2d/%d %-15s -> %s", e.Number, e.Of, e.Step, how)
+}
+
+// exam is one session of the first contact.
+type exam struct {
+	d     *diagnosis
+	cfg   *config
+	o     *doctorOptions
+	b     *bench
+	t     *teller
+	e     *firstcontact.Examiner
+	cfgE  firstcontact.Config
+	file  *contactFile
+	dates [firstcontact.StepCount]string
+	frame []byte
+	form  wire.CRCForm
+}
+
+// firstContact goes through the steps with damping frames only, and keeps the result. Its error is that of ctx.
+func (d *diagnosis) firstContact(ctx context.Context, cfg *config, o *doctorOptions, t *teller) error {
+	udp, err := d.open(cfg)
+	if err != nil {
+		return nil
+	}
+	defer udp.Close()
+	x := &exam{d: d, cfg: cfg, o: o, t: t, b: newBench(udp, cfg), cfgE: cfg.FirstContact.Exam}
+	x.cfgE.WithoutRemote = cfg.Safety.WithoutRemote
+	x.e = firstcontact.New(x.cfgE, nil)
+	heard, err := x.findForm(ctx)
+	if err == nil && heard {
+		if err = x.resume(); err == nil {
+			err = x.steps(ctx)
+		}
+		x.conclude(err)
+	}
+	t.wipe()
+	d.hints(udp, cfg, heard)
+	var kept *storeError
+	switch {
+	case errors.Is(err, errSilent):
+		d.add(levelError, "states_stopped", "", "%v", err)
+		return nil
+	case errors.As(err, &kept):
+		d.add(levelError, "first_contact_file", "", "%v", err)
+		return nil
+	}
+	return err
+}
+
+// findForm looks for the form of the CRC in which the motors take our frames: the configured one first, then the other.
+func (x *exam) findForm(ctx context.Context) (heard bool, err error) {
+	configured := x.b.udp.CRC()
+	other := wire.EncryptedCRC
+	if configured == other {
+		other = wire.PlainCRC
+	}
+	var first *firstcontact.Record // of a form that was answered, though not obeyed
+	for _, form := range [2]wire.CRCForm{configured, other} {
+		if x.frame, err = dampingFrame(form); err != nil {
+			return heard, err
+		}
+		x.form = form
+		answered, err := x.tryForm(ctx)
+		if err != nil {
+			return heard || answered, err
+		}
+		heard = heard || answered
+		if x.e.Record().Results[firstcontact.Frame] == firstcontact.Passed {
+			break
+		}
+		if answered && first == nil {
+			r := *x.e.Record()
+			first = &r
+		}
+		if form == other && first != nil { // neither: what the first showed
+			x.form = configured
+			x.e = firstcontact.New(x.cfgE, first)
+			if x.frame, err = dampingFrame(configured); err != nil {
+				return heard, err
+			}
+		}
+	}
+	if !heard {
+		return false, nil
+	}
+	if x.form != configured {
+		x.d.add(levelError, "crc_form", fmt.Sprintf("Set control.encrypt_crc: %v in the configuration, then run this again: what has passed is kept.", x.form == wire.EncryptedCRC),
+			"the motors take our frames only with their CRC in the %s form, and %s is configured", x.form, configured)
+	}
+	return true, nil
+}
+
+// tryForm sends until the step is done, or its time is over without an answer.
+func (x *exam) tryForm(ctx context.Context) (answered bool, err error) {
+	x.e.Begin(firstcontact.Frame)
+	began := x.b.nowNs
+	for done := false; !done; {
+		if err := x.b.turn(ctx, x.frame, func(now int64, s *wire.LowState) {
+			answered = true
+			done = x.e.Add(now, s).Phase == firstcontact.Done
+		}); err != nil {
+			return answered, err
+		}
+		if !answered && float64(x.b.nowNs-began)/1e9 > x.cfgE.FrameSeconds {
+			break
+		}
+	}
+	return answered, nil
+}
+
+// storeError is a result that could not be read or kept.
+type storeError struct{ err error }
+
+func (e *storeError) Error() string { return e.err.Error() }
+func (e *storeError) Unwrap() error { return e.err }
+
+// resume goes on from what is kept of this robot, if that has not passed, and only with what it was not.
+func (x *exam) resume() error {
+	id := identity(&x.b.rx, x.cfg.low())
+	old, err := loadContact(x.cfg.contactDir(), id)
+	if err != nil && !x.o.anew {
+		return &storeError{err}
+	}
+	frame := *x.e.Record()
+	x.file = &contactFile{Identity: id, Robot: x.cfg.low().String(), CRCForm: x.form.String()}
+	if old != nil {
+		x.file.LinkLoss = old.LinkLoss
+		if !old.Passed && !x.o.anew {
+			r := old.Record
+			r.Frame, r.Results[firstcontact.Frame] = frame.Frame, frame.Results[firstcontact.Frame]
+			x.e = firstcontact.New(x.cfgE, &r)
+			for i := range old.Steps {
+				if i < len(x.dates) {
+					x.dates[i] = old.Steps[i].Date
+				}
+			}
+		}
+	}
+	x.t.say("first contact with %s at %s: damping frames only. Ctrl-C ends it; what has passed is kept.", id, x.cfg.low())
+	return nil
+}
+
+// steps goes through them.
+func (x *exam) steps(ctx context.Context) error {
+	for step := range firstcontact.Step(firstcontact.StepCount) {
+		began := x.b.nowNs
+		kept := false
+		switch {
+		case step == firstcontact.Frame: // done
+		case slices.Contains(x.o.skipped, step):
+			x.e.Skip(step)
+		case x.e.Kept(step):
+			kept = true
+		default:
+			if err := x.do(ctx, step); err != nil {
+				return err
+			}
+			x.dates[step] = time.Now().UTC().Format(time.RFC3339)
+		}
+		r := x.e.Record()
+		event := stepEvent{Event: "step", Step: step.String(), Number: int(step) + 1, Of: firstcontact.StepCount, Result: r.Results[step], Kept: kept,
+			Seconds: float64(x.b.nowNs-began) / 1e9, Names: []string{}, Figures: r.Figures(step)}
+		for _, v := range r.Verdicts(nil, &x.cfgE) {
+			if v.Step == step && !slices.Contains(event.Names, v.Code.String()) {
+				event.Names = append(event.Names, v.Code.String())
+			}
+		}
+		x.t.step(&event)
+		if err := x.keep(false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do is one step.
+func (x *exam) do(ctx context.Context, step firstcontact.Step) error {
+	if !x.e.Begin(step) {
+		return nil
+	}
+	if step.Group() == firstcontact.Automatic {
+		x.t.say("%2d/%d %-15s %s", int(step)+1, firstcontact.StepCount, step, step.Ask(0))
+	}
+	for done := false; !done; {
+		if err := x.b.turn(ctx, x.frame, func(now int64, s *wire.LowState) {
+			if done {
+				return
+			}
+			st := x.e.Add(now, s)
+			if st.Changed && st.Phase == firstcontact.Asking && step.Group() != firstcontact.Automatic {
+				x.t.ask(step, &st)
+			}
+			x.t.showLive(step, &st)
+			done = st.Phase == firstcontact.Done
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep writes what there is; passed only once all is done.
+func (x *exam) keep(passed bool) error {
+	f := x.file
+	f.stamp(time.Now())
+	f.Passed, f.Record, f.Findings = passed, *x.e.Record(), x.findings()
+	f.Steps = f.Steps[:0]
+	for s := range firstcontact.Step(firstcontact.StepCount) {
+		if f.Record.Results[s] != firstcontact.Passed && f.Record.Results[s] != firstcontact.Failed && f.Record.Results[s] != firstcontact.TimedOut {
+			x.dates[s] = ""
+		}
+		f.Steps = append(f.Steps, contactStep{Step: s.String(), Result: f.Record.Results[s], Date: x.dates[s]})
+	}
+	if err := f.store(x.cfg.contactDir()); err != nil {
+		return &storeError{err}
+	}
+	return nil
+}
+
+// findings are those of the record.
+func (x *exam) findings() []finding {
+	out := []finding{}
+	for _, v := range x.e.Record().Verdicts(nil, &x.cfgE) {
+		out = append(out, verdictFinding(&v))
+	}
+	return out
+}
+
+func verdictFinding(v *firstcontact.Verdict) finding {
+	info := &firstcontact.Codes[v.Code]
+	l := map[firstcontact.Level]level{firstcontact.Fault: levelError, firstcontact.Warning: levelWarning, firstcontact.Note: levelOK}[info.Level]
+	return finding{Code: info.Name, Level: l, Text: v.Text(), Remedy: info.Remedy}
+}
+
+// conclude says whether it has passed, and keeps that.
+func (x *exam) conclude(ended error) {
+	d := x.d
+	if x.file == nil {
+		return
+	}
+	d.Findings = append(d.Findings, x.findings()...)
+	if x.b.senders.found() {
+		d.anotherSender(&x.b.senders)
+	}
+	r := x.e.Record()
+	bad := slices.ContainsFunc(d.Findings, func(f finding) bool { return f.Level == levelError })
+	passed := ended == nil && !bad && r.Pass(&x.cfgE)
+	if ended == nil {
+		if err := x.keep(passed); err != nil {
+			d.add(levelError, "first_contact_file", "", "%v", err)
+			passed = false
+		}
+	}
+	path := contactPath(x.cfg.contactDir(), x.file.Identity)
+	d.Contact = &contactReport{Identity: x.file.Identity, File: path, Passed: passed, CRCForm: x.file.CRCForm, Steps: x.file.Steps, LinkLoss: x.file.LinkLoss}
+	if passed {
+		d.add(levelOK, "first_contact", "", "%s has passed its first contact; kept in %s", x.file.Identity, path)
+		return
+	}
+	open := openSteps(r)
+	what := cmp.Or(strings.Join(open, ", "), "none")
+	d.add(levelError, "first_contact", "Mend what is named above, then run "+contactCommand(x.cfg, "--first-contact")+" again: the steps that have passed are kept.",
+		"%s has not passed its first contact; steps still open: %s; kept in %s", x.file.Identity, what, path)
+}
+
+// anotherSender names frames that are not ours.
+func (d *diagnosis) anotherSender(x *senders) {
+	d.add(levelError, "another_sender", "", "in %d of %d states motors gave up to %.0f N*m more or less than our damping frames ask for: another program's frames are among ours", x.off, x.n, x.worst)
+}
+
+// open makes the link, or says why there is none.
+func (d *diagnosis) open(cfg *config) (*link.UDP, error) {
+	udp, err := cfg.dial()
+	if err != nil {
+		d.add(levelError, "local_address", "", "%v", err)
+		return nil, err
+	}
+	if a, err := udp.SourceAddr(); err == nil {
+		d.Local = a.String()
+	}
+	return udp, nil
+}
+
+// openSteps names the steps that are not done, by their group where that is all of it.
+func openSteps(r *firstcontact.Record) (open []string) {
+	var total, undone [firstcontact.Remote + 1]int
+	isOpen := func(s firstcontact.Step) bool {
+		return r.Results[s] == firstcontact.Open || r.Results[s] == firstcontact.Skipped
+	}
+	for s := range firstcontact.Step(firstcontact.StepCount) {
+		total[s.Group()]++
+		if isOpen(s) {
+			undone[s.Group()]++
+		}
+	}
+	for s := range firstcontact.Step(firstcontact.StepCount) {
+		g := s.Group()
+		switch {
+		case !isOpen(s):
+		case g == firstcontact.Automatic || undone[g] < total[g]:
+			open = append(open, s.String())
+		case !slices.Contains(open, g.String()):
+			open = append(open, g.String())
+		}
+	}
+	return open
+}
