@@ -89,13 +89,18 @@ func (t *Trainer) skip(r *Report, cause error) (enough bool) {
 
 // clone fits the actor to the script on the iteration's steps.
 func (t *Trainer) clone(r *Report, b *buffer.Buffer) error {
+	batch := nets.Batch{PolicyObs: b.PolicyObs, CriticObs: b.CriticObs, Label: b.Label}
+	return t.nets.Update(&batch, func() error { return t.cloning(r, b, &batch) })
+}
+
+// cloning takes clone's minibatches.
+func (t *Trainer) cloning(r *Report, b *buffer.Buffer, batch *nets.Batch) error {
 	random := rand.New(&t.order)
 	count := max(1, (b.Steps*b.Rows+t.cfg.Warm.Batch-1)/t.cfg.Warm.Batch)
 	batches := 0
-	batch := nets.Batch{PolicyObs: b.PolicyObs, CriticObs: b.CriticObs, Label: b.Label}
 	for index := range b.Minibatches(random, t.cfg.Warm.Epochs, count) {
 		batch.Index, batch.Mirror = index, t.draw(random, len(index))
-		s, err := t.nets.Regress(&batch, t.cfg.Net.VelocityWeight)
+		s, err := t.nets.Regress(batch, t.cfg.Net.VelocityWeight)
 		if err != nil {
 			if !errors.Is(err, nets.ErrNonFinite) {
 				return err
@@ -170,10 +175,15 @@ func (t *Trainer) improve(r *Report, s *storage) error {
 	if t.cfg.PPO.Calm > 0 {
 		batch.Near, loss.CalmWeight = t.calm(b), t.cfg.PPO.calm(share)
 	}
+	return t.nets.Update(&batch, func() error { return t.improving(r, b, &batch, &loss, target) })
+}
+
+// improving takes improve's minibatches, which are to diverge by target.
+func (t *Trainer) improving(r *Report, b *buffer.Buffer, batch *nets.Batch, loss *nets.Loss, target float64) error {
 	random := rand.New(&t.order)
 	for index := range b.Minibatches(random, t.cfg.PPO.Epochs, t.cfg.PPO.Minibatches) {
 		batch.Index, batch.Mirror = index, t.draw(random, len(index))
-		stats, err := t.nets.Minibatch(&batch, &loss)
+		stats, err := t.nets.Minibatch(batch, loss)
 		if err != nil {
 			if !errors.Is(err, nets.ErrNonFinite) {
 				return err

@@ -38,6 +38,7 @@ type Options struct {
 	TeacherState []Section
 	Seed         uint64 // of the first weights, the noise of actions, the order of minibatches
 	Workers      int    // threads of the networks
+	Device       string // where they learn (nets.CheckDevice); they act on the Workers
 	// Mirror gives the mirrors of terms that agent/go1 does not know.
 	Mirror func(term string) *go1.Mirror
 	// Progress is the share, 0..1, of a run of known length that is over; nil: not known.
@@ -146,7 +147,9 @@ func New(cfg Config, env rollout.Env, opts Options) (*Trainer, error) {
 			return nil, err
 		}
 	}
-	if t.nets, err = nets.New(t.shape); err != nil {
+	learning := t.shape
+	learning.Device = opts.Device
+	if t.nets, err = nets.New(learning); err != nil {
 		return nil, err
 	}
 	t.acting, t.published = same{t.nets}, t.nets

@@ -5,6 +5,7 @@ package nets
 // #cgo CXXFLAGS: -std=c++17 -O3 -Wall
 // #include <stdlib.h>
 // #include "core.h"
+// #include "device.h"
 import "C"
 
 import (
@@ -19,7 +20,7 @@ import (
 )
 
 // Config fixes the shapes of the networks. Every field but the mirror maps,
-// Encoder and Normaliser is needed.
+// Encoder, Normaliser and Device is needed.
 type Config struct {
 	Policy, Critic, Act       int   // dimensions: what the actor reads, what the critic reads, actions
 	ActorHidden, CriticHidden []int // widths of the hidden layers, each with ELU; at least one
@@ -27,6 +28,8 @@ type Config struct {
 	Normaliser                bool  // networks read (x - mean) / std of the observations seen so far
 	Seed                      int64 // of the first weights
 	Workers                   int   // threads; results are equal bit for bit only for equal numbers of them
+
+	Device string // where minibatches are learnt from, as CheckDevice has it; everything else is this machine's threads'
 
 	Encoder *Encoder // before the actor's layers, of an observation that is a history; nil: none
 
@@ -64,6 +67,9 @@ func (c *Config) check() error {
 		if n < 1 {
 			return fmt.Errorf("nets: %s is %d, want at least 1", name, n)
 		}
+	}
+	if err := Available(c.Device); err != nil {
+		return err
 	}
 	if c.Workers > 256 {
 		return fmt.Errorf("nets: Workers is %d, want 256 at most", c.Workers)
@@ -126,6 +132,9 @@ type Nets struct {
 	rate    float64     // learning rate
 	running [2]moments  // of the observations: policy, critic
 	core    *C.claw_core
+	device  *C.claw_device // what learns, and has the parameters while away; nil: core
+	away    bool
+	taken   Batch // whose samples it has
 	waiting Stats // of the gradient that waits for Apply
 	ready   bool  // one waits
 	alike   *Nets // of the same shape, as Blend saw
@@ -153,12 +162,11 @@ func New(config Config) (*Nets, error) {
 	n.running = [2]moments{newMoments(config.Policy, config.frame()), newMoments(config.Critic, config.Critic)}
 	widths := [2][]int{widths(config.trunk(), config.ActorHidden, config.Act), widths(config.Critic, config.CriticHidden, 1)}
 	flat, err := n.allocate(widths)
-	if err != nil {
-		n.store.Destroy()
-		return nil, err
+	if err == nil {
+		err = n.start(widths, flat)
 	}
-	if err := n.start(widths, flat); err != nil {
-		n.store.Destroy()
+	if err != nil {
+		n.Close()
 		return nil, err
 	}
 	n.initialise()
@@ -263,15 +271,16 @@ func (n *Nets) start(widths [2][]int, flat int) error {
 		C.claw_mirror(n.core, critic, indices(c.MirrorCritic.Index), floats(c.MirrorCritic.Sign))
 		C.claw_mirror_action(n.core, indices(c.MirrorAction.Index), floats(c.MirrorAction.Sign))
 	}
-	return nil
+	return n.startDevice(&config)
 }
 
 // Close frees the networks; nothing of theirs may be used after it.
 func (n *Nets) Close() {
-	if n.core != nil {
+	if n.store != nil {
+		C.claw_device_free(n.device)
 		C.claw_free(n.core)
-		n.core = nil
 		n.store.Destroy()
+		n.device, n.core, n.store = nil, nil, nil
 	}
 }
 

@@ -112,9 +112,15 @@ func (n *Nets) Gradient(b *Batch, l *Loss) (Stats, error) {
 	n.loss = C.claw_loss{clip: C.float(l.Clip), value_clip: C.float(l.ValueClip), value_weight: C.float(l.ValueWeight),
 		entropy_weight: C.float(l.EntropyWeight), distill_weight: C.float(l.DistillWeight), distill: C.int(l.Distill),
 		std_detached: C.bool(l.StdDetached), velocity_weight: C.float(l.VelocityWeight), calm_weight: C.float(l.CalmWeight)}
-	C.claw_gradient(n.core, &n.loss, C.int64_t(len(b.Index)), indices(b.Index), bools(b.Mirror), halves(b.PolicyObs), halves(b.CriticObs),
-		halves(b.Action), halves(b.Label), floats(b.Mean), floats(b.OldStd), floats(b.LabelStd), floats(b.OldLogProb),
-		floats(b.Advantage), floats(b.Target), floats(b.OldValue), bools(b.Labelled), bools(b.Teacher), indices(b.Near), &n.stats)
+	if n.device != nil {
+		if err := n.gradientThere(b); err != nil {
+			return Stats{}, err
+		}
+	} else {
+		C.claw_gradient(n.core, &n.loss, C.int64_t(len(b.Index)), indices(b.Index), bools(b.Mirror), halves(b.PolicyObs), halves(b.CriticObs),
+			halves(b.Action), halves(b.Label), floats(b.Mean), floats(b.OldStd), floats(b.LabelStd), floats(b.OldLogProb),
+			floats(b.Advantage), floats(b.Target), floats(b.OldValue), bools(b.Labelled), bools(b.Teacher), indices(b.Near), &n.stats)
+	}
 	return n.keep("minibatch")
 }
 
@@ -150,12 +156,11 @@ func (n *Nets) Apply(l *Loss) error {
 	}
 	distilled := s.Labelled > 0 && l.DistillWeight != 0
 	besides := l.VelocityWeight != 0 && n.config.Encoder != nil || l.CalmWeight != 0 && s.Calm > 0
-	n.step([3]bool{s.Students > 0 || distilled || besides, s.Students > 0 || distilled && !l.StdDetached, true}, actorScale, criticScale)
-	return nil
+	return n.step([3]bool{s.Students > 0 || distilled || besides, s.Students > 0 || distilled && !l.StdDetached, true}, actorScale, criticScale)
 }
 
 // step is an Adam step of the groups (actor, log std, critic) that move.
-func (n *Nets) step(moves [3]bool, actorScale, criticScale float64) {
+func (n *Nets) step(moves [3]bool, actorScale, criticScale float64) error {
 	for i, moves := range moves {
 		n.count[i] = 0
 		if moves {
@@ -163,7 +168,11 @@ func (n *Nets) step(moves [3]bool, actorScale, criticScale float64) {
 			n.count[i] = C.int64_t(n.steps[i])
 		}
 	}
+	if n.device != nil {
+		return n.adamThere(actorScale, criticScale)
+	}
 	C.claw_adam(n.core, C.double(n.rate), C.float(actorScale), C.float(criticScale), &n.count[0])
+	return nil
 }
 
 // scale is what a gradient of this norm is multiplied by to have at most norm
@@ -201,12 +210,18 @@ func (n *Nets) Regress(b *Batch, velocityWeight float32) (Stats, error) {
 	if err := checkIndex(b.Index, samples); err != nil {
 		return Stats{}, err
 	}
-	C.claw_regress(n.core, C.int64_t(len(b.Index)), indices(b.Index), bools(b.Mirror), halves(b.PolicyObs), halves(b.CriticObs), halves(b.Label),
-		C.float(velocityWeight), &n.stats)
+	if n.device != nil {
+		if err := n.regressThere(b, velocityWeight); err != nil {
+			return Stats{}, err
+		}
+	} else {
+		C.claw_regress(n.core, C.int64_t(len(b.Index)), indices(b.Index), bools(b.Mirror), halves(b.PolicyObs), halves(b.CriticObs), halves(b.Label),
+			C.float(velocityWeight), &n.stats)
+	}
 	stats, err := n.keep("regression")
 	n.ready = false
 	if err == nil {
-		n.step([3]bool{true, false, false}, 1, 1)
+		err = n.step([3]bool{true, false, false}, 1, 1)
 	}
 	return stats, err
 }
@@ -282,5 +297,8 @@ func checkIndex(index []int32, samples int) error {
 // flatGradient is the gradient that the last Gradient or Regress left, each
 // parameter's at its offset.
 func (n *Nets) flatGradient() []float32 {
+	if n.device != nil {
+		return n.flatGradientThere()
+	}
 	return unsafe.Slice((*float32)(unsafe.Pointer(C.claw_flat_gradient(n.core))), len(n.first))
 }

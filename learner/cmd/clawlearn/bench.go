@@ -21,7 +21,8 @@ type benchResult struct {
 	Rows       int     `json:"rows"`
 	Steps      int     `json:"steps"` // of a row in an iteration
 	Threads    int     `json:"threads"`
-	Actor      []int   `json:"actor"` // widths of hidden layers
+	Device     string  `json:"device"` // that learns
+	Actor      []int   `json:"actor"`  // widths of hidden layers
 	Critic     []int   `json:"critic"`
 	Epochs     int     `json:"epochs"`
 	Batches    int     `json:"minibatches"` // of an epoch
@@ -140,7 +141,7 @@ func newBenchOf(which int) *cobra.Command {
 		flags.StringVar(&data, "data", data, "safetensors file of samples and parameters to learn from")
 		flags.StringVar(&result, "result", result, "safetensors file to write the parameters to that --data's become")
 	}
-	for _, name := range []string{"rows", "threads"} {
+	for _, name := range []string{"rows", "threads", "device"} {
 		loader.AddKeyFlag(flags, name, name)
 	}
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/learner/algo"
+	"github.com/openclaw-rl/openclaw/learner/nets"
 	"github.com/openclaw-rl/openclaw/sim/mujoco"
 	"github.com/openclaw-rl/openclaw/sim/task"
 )
@@ -25,6 +26,7 @@ type Config struct {
 	Rows     int         `yaml:"rows" doc:"robots side by side (num_envs elsewhere)"`
 	RowsAuto bool        `yaml:"rows_auto" doc:"--rows auto: a new run chooses rows by a short measurement of steps/s, and algo.steps so that rows times steps stays"`
 	Threads  int         `yaml:"threads" doc:"threads of physics and networks; 0: one a core"`
+	Device   string      `yaml:"device" doc:"what learns from what the threads collect: cpu (they themselves), cuda or cuda:N (a GPU), or cpu:aten (a GPU's operations on the CPU, to check them)"`
 	Algo     algo.Config `yaml:"algo" doc:"how to learn"`
 	Eval     EvalConfig  `yaml:"eval" doc:"evaluations in eval_v1 while training waits"`
 	Keep     KeepConfig  `yaml:"keep" doc:"checkpoints and videos"`
@@ -86,7 +88,7 @@ var presets = []struct {
 
 func walk() Config {
 	ev, _ := task.EvalV1()
-	return Config{Run: RunConfig{Seed: 1}, Env: envMuJoCo, World: "walk", Physics: "lean", Rows: 256, Algo: algo.Default(),
+	return Config{Run: RunConfig{Seed: 1}, Env: envMuJoCo, World: "walk", Physics: "lean", Rows: 256, Device: nets.CPU, Algo: algo.Default(),
 		Eval: EvalConfig{EverySeconds: 10, EverySteps: 250_000, Rows: ev.Rows, Seconds: ev.Seconds},
 		Keep: KeepConfig{EveryIterations: 20, Clip: "last"}}
 }
@@ -183,6 +185,9 @@ func (c *Config) Validate() error {
 	}
 	if !slices.Contains(mujoco.Physics(), c.Physics) {
 		return fmt.Errorf("physics is %q, want one of %s", c.Physics, strings.Join(mujoco.Physics(), ", "))
+	}
+	if err := nets.CheckDevice(c.Device); err != nil {
+		return err
 	}
 	switch {
 	case c.Rows < 1 || c.Rows > 1<<16:

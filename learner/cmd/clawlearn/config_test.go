@@ -75,6 +75,8 @@ func TestConfigRefuses(t *testing.T) {
 		{"physics=jelly", `physics is "jelly", want one of full`},
 		{"rows=0", "rows is 0, want 1..65536"},
 		{"threads=-1", "threads is -1, want 0..256"},
+		{"device=gpu", `device is "gpu", want cpu, cuda, cuda:N`},
+		{"device=cuda:-1", `device is "cuda:-1", want cpu`},
 		{"keep.every_iterations=0", "keep.every_iterations is 0, want at least 1"},
 		{"keep.clip=some", `keep.clip is "some", want none, last or each`},
 		{"keep.clip=", `keep.clip is "", want none, last or each`},
@@ -156,6 +158,7 @@ func TestBenchFlagsRefuse(t *testing.T) {
 		refused(t, "--iterations 0: want 1..1e6", "bench", b.name, "--iterations", "0")
 		refused(t, `preset "fly"`, "bench", b.name, "--preset", "fly")
 		refused(t, "rows is 0", "bench", b.name, "--rows", "0")
+		refused(t, `device is "tpu"`, "bench", b.name, "--device", "tpu")
 	}
 	refused(t, "bench: name a command", "bench")
 	refused(t, `preset "fly"`, "config", "--defaults", "--preset", "fly")

@@ -73,7 +73,7 @@ func measure(ctx context.Context, w io.Writer, cfg Config, iterations int64) (*b
 // newBenchResult is what cfg says of the measurement to come.
 func newBenchResult(cfg *Config) *benchResult {
 	n, p := &cfg.Algo, &cfg.Algo.PPO
-	return &benchResult{Library: "libtorch " + libtorchVersion, Threads: cfg.threads(), Actor: n.Net.Actor, Critic: n.Net.Critic,
+	return &benchResult{Library: "libtorch " + libtorchVersion, Threads: cfg.threads(), Device: cfg.Device, Actor: n.Net.Actor, Critic: n.Net.Critic,
 		Epochs: p.Epochs, Batches: p.Minibatches,
 		Settings: benchSettings{Clip: p.Clip, ValueClip: p.ValueClip, ValueWeight: p.ValueWeight, EntropyWeight: p.EntropyWeight,
 			MaxGradNorm: p.MaxGradNorm, Rate: p.Rate, MinRate: p.MinRate, MaxRate: p.MaxRate, KLTarget: p.KLTarget, Mirror: p.Mirror}}

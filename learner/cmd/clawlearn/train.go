@@ -57,6 +57,10 @@ second time from the same one ends the run.
 --async lets rows walk by the policy of one update before while the next learns (decoupled PPO). Where cores stand idle it is faster; each
 step teaches less. With --deterministic too a run is repeated bit for bit.
 
+--device cuda, or cuda:N, lets a GPU learn from what this machine's threads collect; parameters, optimiser and samples go there once an
+iteration. What it needs is in README.md. --device cpu:aten computes on the CPU what the GPU would, more slowly than cpu, to check it by:
+the two agree but for rounding. That a run is repeated bit for bit (--deterministic) is known of the CPU.
+
 --rows auto tries numbers of rows from 64 to 1024 for some seconds, with as many steps each that an iteration keeps its samples, and takes
 the fastest on this machine; the run keeps that choice. Fewer steps an iteration are not always as good to learn from.
 
@@ -83,6 +87,7 @@ clawlearn train --out runs/first --resume --minutes 5`,
 		f.loader.AddKeyFlag(flags, name, "run."+strings.ReplaceAll(name, "-", "_"))
 	}
 	f.loader.AddKeyFlag(flags, "env", "env")
+	f.loader.AddKeyFlag(flags, "device", "device")
 	f.loader.AddKeyFlag(flags, "async", "algo.async")
 	flags.Var(&rowsFlag{set: flags.Set}, "rows", "robots side by side: a `NUMBER`, or auto for the fastest")
 	flags.BoolVar(&f.resume, "resume", false, "go on with the run in the folder")

@@ -151,7 +151,7 @@ func (t *trial) openTrainer(env rollout.Env) (err error) {
 }
 
 func (t *trial) newTrainer(env rollout.Env, each func(*algo.Report) error) (*algo.Trainer, error) {
-	o := algo.Options{Seed: t.cfg.Run.Seed, Workers: t.cfg.threads(), Mirror: task.ExtraMirror, Progress: t.progress, Each: each, TeacherState: t.teacher.state}
+	o := algo.Options{Seed: t.cfg.Run.Seed, Workers: t.cfg.threads(), Device: t.cfg.Device, Mirror: task.ExtraMirror, Progress: t.progress, Each: each, TeacherState: t.teacher.state}
 	if t.teacher.policy != nil { // a nil pointer would be a policy
 		o.Teacher = t.teacher.policy
 	}

@@ -123,6 +123,9 @@ func measureUpdate(ctx context.Context, w io.Writer, cfg Config, iterations int6
 	if cfg.Algo.Net.Normaliser {
 		return nil, cli.Usagef("--data: algo.net.normaliser is on, and the file holds none")
 	}
+	if err := cli.NotAvailable(nets.Available(cfg.Device)); err != nil {
+		return nil, err
+	}
 	s, err := readSamples(data)
 	if err != nil {
 		return nil, err
@@ -132,7 +135,7 @@ func measureUpdate(ctx context.Context, w io.Writer, cfg Config, iterations int6
 		return nil, fmt.Errorf("--data %s: %d samples for %d minibatches", data, s.count, ppo.Minibatches)
 	}
 	n, err := nets.New(nets.Config{Policy: s.see[0], Critic: s.see[1], Act: s.act, ActorHidden: net.Actor, CriticHidden: net.Critic,
-		InitStd: net.InitStd, MinStd: net.MinStd, MaxStd: net.MaxStd, Workers: cfg.threads()})
+		InitStd: net.InitStd, MinStd: net.MinStd, MaxStd: net.MaxStd, Workers: cfg.threads(), Device: cfg.Device})
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +162,7 @@ func measureUpdate(ctx context.Context, w io.Writer, cfg Config, iterations int6
 			return nil, err
 		}
 		if i == 0 { // touch all memory once
-			if err := step(s.order[:s.count/ppo.Minibatches]); err != nil {
+			if err := n.Update(&s.batch, func() error { return step(s.order[:s.count/ppo.Minibatches]) }); err != nil {
 				return nil, err
 			}
 			if err := s.give(n, ppo.Rate); err != nil {
@@ -169,15 +172,19 @@ func measureUpdate(ctx context.Context, w io.Writer, cfg Config, iterations int6
 		r.Rates = r.Rates[:0]
 		cpu, _ := used()
 		begin := time.Now()
-		for range ppo.Epochs {
-			for k := range ppo.Minibatches {
+		if err := n.Update(&s.batch, func() error {
+			for k := range ppo.Epochs * ppo.Minibatches {
+				k %= ppo.Minibatches
 				if err := step(s.order[k*s.count/ppo.Minibatches : (k+1)*s.count/ppo.Minibatches]); err != nil {
-					return nil, err
+					return err
 				}
 				if ctx.Err() != nil {
-					return nil, errInterrupted
+					return errInterrupted
 				}
 			}
+			return nil
+		}); err != nil {
+			return nil, err
 		}
 		r.collect, r.learn = append(r.collect, 0), append(r.learn, time.Since(begin).Seconds())
 		after, _ := used()
