@@ -82,10 +82,10 @@ type Guard struct {
 
 	mu       sync.Mutex // of those who change current; the loop does not know it
 	sessions uint64
-	asked    bool            // to end, as soon as nothing is armed
 	life     context.Context // ends when connections are to end
-	hangUp   context.CancelFunc
-	open     atomic.Int32 // connections
+	endLife  context.CancelFunc
+	asked    chan struct{} // by End
+	open     atomic.Int32  // connections
 }
 
 // socket is a session's way to the robot; *link.UDP.
@@ -144,8 +144,8 @@ func New(cfg Config) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{cfg: cfg, clock: cfg.Clock, page: keep.guard(), keep: keep, file: readable}
-	g.life, g.hangUp = context.WithCancel(context.Background())
+	g := &Guard{cfg: cfg, clock: cfg.Clock, page: keep.guard(), keep: keep, file: readable, asked: make(chan struct{}, 1)}
+	g.life, g.endLife = context.WithCancel(context.Background())
 	g.current.Store(nobody)
 	g.seen.Store(nobody)
 	g.realtime.Store("")

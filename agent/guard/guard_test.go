@@ -275,8 +275,8 @@ func TestWindowIsOpenWhileAFrameLeaves(t *testing.T) {
 // TestAgentIsGone: the end of its connection is the end of all its threads, so there is nothing to wait for.
 func TestAgentIsGone(t *testing.T) {
 	r := newRig(t, stale).standing()
-	from := r.robot.Count()
 	r.halt()
+	from := r.robot.Count()
 	r.endAgent()
 	r.step()
 	if r.trips() != 1 {
@@ -303,7 +303,6 @@ func TestIdleIsSilence(t *testing.T) {
 	}
 
 	r = newRig(t, stale).standing()
-	ended := make(chan error, 1)
 	r.loop.Stop()
 	r.loop.Stop()
 	for {
@@ -315,10 +314,9 @@ func TestIdleIsSilence(t *testing.T) {
 		r.guard.Step(r.clock.now, 0)
 		r.settle()
 	}
-	close(ended)
 	r.watch.End() // what Run does last
+	r.stopped = true
 	from := r.robot.Count()
-	r.halt()
 	r.run(100)
 	r.endAgent()
 	r.run(100)
@@ -334,8 +332,8 @@ func TestIdleIsSilence(t *testing.T) {
 // TestStandIn: a loop that stands still while its frames give no torque loses nothing but its turn.
 func TestStandIn(t *testing.T) {
 	r := newRig(t, stale).armed()
-	from := r.robot.Count()
 	r.halt()
+	from := r.robot.Count()
 	r.run(100)
 	r.only(from, 39)
 	if rep := r.guard.Report(); !rep.Sending || rep.Latched || rep.Trips != 0 {
@@ -414,8 +412,8 @@ func TestRobotWasSilentBefore(t *testing.T) {
 	r := newRig(t, stale).armed()
 	r.robot.Mute(true)
 	r.run(3000)
-	from := r.robot.Count()
 	r.halt()
+	from := r.robot.Count()
 	r.endAgent()
 	r.run(100)
 	if n := len(r.since(from)); n != 0 || !r.guard.Report().Silent {
@@ -479,8 +477,8 @@ func TestGuardIsLost(t *testing.T) {
 	r.must(r.mode(control.Damp))
 	r.must(r.mode(control.Stand))
 	r.run(100)
-	from = r.robot.Count()
 	r.halt()
+	from = r.robot.Count()
 	r.run(100)
 	r.only(from, 35)
 	if r.trips() != 1 {

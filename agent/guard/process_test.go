@@ -18,6 +18,7 @@ import (
 	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/link"
 	"github.com/openclaw-rl/openclaw/agent/link/linktest"
+	"github.com/openclaw-rl/openclaw/agent/mutant"
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
 
@@ -267,6 +268,9 @@ func TestStoppedProcess(t *testing.T) {
 
 // TestStoppedAnywhere: SIGSTOP and SIGKILL at random times, half of them within the window. TestStoppedProcess says what each leads to.
 func TestStoppedAnywhere(t *testing.T) {
+	if mutant.Running() {
+		t.Skip("TestStoppedProcess comes sooner to the same")
+	}
 	const seed, rounds = 1, 8
 	random := rand.New(rand.NewPCG(seed, 0))
 	for i := range rounds {

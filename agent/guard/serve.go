@@ -52,14 +52,32 @@ func Listen(address string) (*net.UnixListener, error) {
 	return l, nil
 }
 
+// Decline tells the agent at the other end of conn why there will be no guard, as the answer to what it asks, and closes conn. What
+// fails here need not be known: the agent has gone.
+func Decline(conn *net.UnixConn, why error) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(strangerTime))
+	_, fds, _ := receive(conn) // an answer with its question still unread would be lost when conn closes
+	closeAll(fds)
+	_ = send(conn, &reply{Version: version, Error: why.Error(), PID: os.Getpid()}, nil)
+}
+
 func isSocket(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode().Type() == os.ModeSocket
 }
 
-// Serve watches the agents that register on l, and the one at the other end of first, which may be nil. It ends when ctx does, but not
-// while a robot is armed, and by itself if the guard is Alone; l and first are closed then.
-func (g *Guard) Serve(ctx context.Context, l *net.UnixListener, first *net.UnixConn) error {
+// End asks the guard to end. While a robot is armed it goes on, and says so; then somebody may ask again.
+func (g *Guard) End() {
+	select {
+	case g.asked <- struct{}{}:
+	default: // it has been asked just now
+	}
+}
+
+// Serve watches the agents that register on l, and the one at the other end of first, which may be nil. It returns when End was called
+// and no robot is armed, and by itself if the guard is Alone; l and first are closed then.
+func (g *Guard) Serve(l *net.UnixListener, first *net.UnixConn) error {
 	started, looped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(looped)
@@ -71,35 +89,33 @@ func (g *Guard) Serve(ctx context.Context, l *net.UnixListener, first *net.UnixC
 		g.greet(first)
 	}
 	go func() { accepted <- g.accept(l) }()
-	probing, stopProbing := context.WithCancel(context.WithoutCancel(ctx))
 	probed := make(chan struct{})
 	go func() {
 		defer close(probed)
-		g.knock(probing)
+		g.knock(g.life)
 	}()
-	err := g.supervise(ctx, accepted)
-	g.hangUp()
+	err := g.supervise(accepted)
+	g.endLife()
 	l.Close()
 	g.ending.Store(true)
 	<-looped
-	stopProbing()
 	<-probed
 	g.drop()
 	return err
 }
 
 // supervise returns when the guard has come to its end.
-func (g *Guard) supervise(ctx context.Context, accepted <-chan error) error {
+func (g *Guard) supervise(accepted <-chan error) error {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	done, asked := ctx.Done(), false
 	for {
 		select {
-		case <-done:
-			done, asked = nil, true
-			if g.current.Load().armed() {
-				g.cfg.Log.Warn("asked to end while the robot is armed: going on until it is not", "why", context.Cause(ctx))
+		case <-g.asked:
+			if s := g.current.Load(); s.armed() {
+				g.cfg.Log.Warn("asked to end while the robot is armed: going on", "agent", s.pid)
+				continue
 			}
+			return nil
 		case err := <-accepted:
 			if g.current.Load() == nobody {
 				return err
@@ -111,8 +127,7 @@ func (g *Guard) supervise(ctx context.Context, accepted <-chan error) error {
 		if s := g.current.Load(); s != nobody && s.gone.Load() && (!s.armed() || g.deaf(s)) {
 			g.release(s)
 		}
-		s := g.current.Load()
-		if asked && !s.armed() || g.cfg.Alone && s == nobody && g.open.Load() == 0 {
+		if g.cfg.Alone && g.current.Load() == nobody && g.open.Load() == 0 {
 			return nil
 		}
 	}
@@ -255,9 +270,7 @@ func (g *Guard) talk(conn *net.UnixConn) (mine *session) {
 		if err == nil {
 			mine, pages, fds, err = g.act(b, fds, who, mine, r)
 		}
-		for _, fd := range fds {
-			_ = unix.Close(fd)
-		}
+		closeAll(fds)
 		if err != nil {
 			r.Error = err.Error()
 			g.cfg.Log.Warn("refused", "process", who.pid, "err", err)

@@ -2,7 +2,6 @@ package guard_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +38,6 @@ type served struct {
 	robot   *linktest.Robot
 	guard   *guard.Guard
 	address string
-	ask     context.CancelFunc // asks it to end
 	ended   chan error
 
 	// Of earlier tries to start an agent: frames, trips, kills.
@@ -77,15 +75,13 @@ func serve(t *testing.T, change ...func(*guard.Config)) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.ask = cancel
-	go func() { s.ended <- s.guard.Serve(ctx, l, nil); close(s.ended) }()
+	go func() { s.ended <- s.guard.Serve(l, nil); close(s.ended) }()
 	t.Cleanup(func() {
 		if c, err := guard.Dial(s.address); err == nil { // it would damp on for an agent that was killed
 			_ = c.Take(s.robot.Addr())
 			c.Close()
 		}
-		cancel()
+		s.guard.End()
 		s.robot.Close()
 		select {
 		case <-s.ended:
@@ -365,7 +361,7 @@ func TestTakeOver(t *testing.T) {
 	until(t, "the session is over", func() bool { return s.guard.Report().AgentPID == 0 })
 }
 
-// TestAskedToEnd: not while the robot is armed; then at once.
+// TestAskedToEnd: not while the robot is armed, nor later for having been asked then; otherwise at once.
 func TestAskedToEnd(t *testing.T) {
 	s := serve(t)
 	u := s.socket()
@@ -376,7 +372,7 @@ func TestAskedToEnd(t *testing.T) {
 	}
 	w.Begin()
 	w.Beat(link.Now()+int64(time.Hour), 0, true)
-	s.ask()
+	s.guard.End()
 	until(t, "it says why not", func() bool { return strings.Contains(s.said(), "asked to end while the robot is armed") })
 	select {
 	case err := <-s.ended:
@@ -384,6 +380,7 @@ func TestAskedToEnd(t *testing.T) {
 	default:
 	}
 	w.End()
+	s.guard.End()
 	select {
 	case err := <-s.ended:
 		if err != nil {

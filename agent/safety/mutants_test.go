@@ -2,56 +2,32 @@ package safety
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/format"
 	"go/parser"
 	"go/token"
-	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sort"
 	"strings"
 	"testing"
+
+	"github.com/openclaw-rl/openclaw/agent/mutant"
 )
 
 // The tests are tested: the judge is changed in one place at a time, and some
 // test of this package must notice. Ten mutants drawn by seed run every time;
 // OPENCLAW_SOAK=mutants go test ./agent/safety -run Mutants -timeout 0 runs them all.
 func TestMutants(t *testing.T) {
-	if os.Getenv("OPENCLAW_MUTANT") != "" {
-		t.Skip("this is a mutant")
-	}
-	all := mutants(t, "judge.go")
-	seed, want := uint64(1), len(all)
-	if os.Getenv("OPENCLAW_SOAK") != "mutants" {
-		rnd := rand.New(rand.NewPCG(seed, 0))
-		rnd.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
-		want = 10
-	}
-	ran, survivors := 0, 0
-	for _, m := range all {
-		if ran == want {
-			break
-		}
-		if why, ok := equivalent[m.name]; ok {
-			t.Logf("not run, the same program: %s (%s)", m.name, why)
+	var all []mutant.Mutant
+	for _, m := range mutants(t, "judge.go") {
+		if why, ok := equivalent[m.Name]; ok {
+			t.Logf("not run, the same program: %s (%s)", m.Name, why)
 			continue
 		}
-		out, compiled, killed := m.run(t)
-		if !compiled { // the compiler noticed
-			t.Logf("no program: %s", m.name)
-			continue
-		}
-		ran++
-		if !killed {
-			survivors++
-			t.Errorf("no test noticed: %s\n%s", m.name, out)
-		}
+		all = append(all, m)
 	}
-	t.Logf("seed %d: %d of %d mutants run, %d survived", seed, ran, len(all), survivors)
+	mutant.Sample(t, all, 10)
 }
 
 // equivalent are mutants that cannot be told from the original, with the reason.
@@ -76,41 +52,10 @@ var equivalent = map[string]string{
 	"sender: > -> >= #1":       "no float32 speed is exactly 0.3 of a motor's highest",
 }
 
-type mutant struct {
-	name   string // function: old -> new #occurrence
-	file   string
-	source []byte
-}
-
-// run compiles the tests against the mutant; killed says that they failed.
-func (m *mutant) run(t *testing.T) (out string, compiled, killed bool) {
-	t.Helper()
-	dir := t.TempDir()
-	real, err := filepath.Abs(m.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := filepath.Join(dir, m.file)
-	overlay := filepath.Join(dir, "overlay.json")
-	list, _ := json.Marshal(map[string]map[string]string{"Replace": {real: changed}})
-	for name, b := range map[string][]byte{changed: m.source, overlay: list} {
-		if err := os.WriteFile(name, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.Command("go", "test", "-count=1", "-timeout=60s", "-overlay="+overlay, ".")
-	cmd.Env = append(os.Environ(), "OPENCLAW_MUTANT=1")
-	b, err := cmd.CombinedOutput()
-	if bytes.Contains(b, []byte("[setup failed]")) {
-		t.Fatalf("mutant %s: %s", m.name, b)
-	}
-	return string(b), !bytes.Contains(b, []byte("[build failed]")), err != nil
-}
-
 // mutants makes every mutant of a file: each comparison and arithmetic operator
 // replaced, each && and || exchanged, each condition turned round, and each
 // call that acts, warns, counts or refuses left out.
-func mutants(t *testing.T, file string) []mutant {
+func mutants(t *testing.T, file string) []mutant.Mutant {
 	t.Helper()
 	src, err := os.ReadFile(file)
 	if err != nil {
@@ -124,14 +69,14 @@ func mutants(t *testing.T, file string) []mutant {
 		token.ADD: {token.SUB}, token.SUB: {token.ADD}, token.MUL: {token.QUO},
 	}
 	seen := map[string]int{}
-	var all []mutant
+	var all []mutant.Mutant
 	emit := func(fset *token.FileSet, f *ast.File, fn, what string) {
 		seen[fn+what]++
 		var b bytes.Buffer
 		if err := format.Node(&b, fset, f); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, mutant{name: fmt.Sprintf("%s: %s #%d", fn, what, seen[fn+what]), file: file, source: b.Bytes()})
+		all = append(all, mutant.Mutant{Name: fmt.Sprintf("%s: %s #%d", fn, what, seen[fn+what]), File: file, Source: b.Bytes()})
 	}
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, file, src, parser.ParseComments)
@@ -172,7 +117,7 @@ func mutants(t *testing.T, file string) []mutant {
 			return true
 		})
 	}
-	sort.SliceStable(all, func(i, k int) bool { return all[i].name < all[k].name })
+	sort.SliceStable(all, func(i, k int) bool { return all[i].Name < all[k].Name })
 	return all
 }
 

@@ -87,16 +87,13 @@ func serveGuard(cmd *cobra.Command, cfg *config, inherited, asJSON bool) error {
 	// A code page that is read from disk when the robot has to be damped comes late.
 	_ = unix.Mlockall(unix.MCL_CURRENT)
 
-	asked, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer stop()
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	signal.Ignore(syscall.SIGPIPE) // a terminal that is gone does not end it
 
 	var first *net.UnixConn
 	if inherited {
 		f := os.NewFile(guard.FirstFD, "descriptor "+strconv.Itoa(guard.FirstFD))
-		if f == nil {
-			return cli.Usagef("--inherited: descriptor %d is not open", guard.FirstFD)
-		}
 		conn, err := guard.FileConn(f)
 		f.Close()
 		if err != nil {
@@ -107,7 +104,7 @@ func serveGuard(cmd *cobra.Command, cfg *config, inherited, asJSON bool) error {
 	socket := cfg.guardSocket()
 	listener, err := guard.Listen(socket)
 	if err != nil {
-		return err
+		return declined(first, err)
 	}
 	realtime := make(chan string, 1)
 	g, err := guard.New(guard.Config{
@@ -120,10 +117,15 @@ func serveGuard(cmd *cobra.Command, cfg *config, inherited, asJSON bool) error {
 		},
 	})
 	if err != nil {
-		return err
+		return declined(first, err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- g.Serve(asked, listener, first) }()
+	go func() { ended <- g.Serve(listener, first) }()
+	go func() {
+		for range asked {
+			g.End()
+		}
+	}()
 	how := <-realtime
 	if asJSON {
 		_ = cli.PrintReady(cmd.OutOrStdout(), map[string]any{"ready": true, "socket": socket, "robot": cfg.low().String(),
@@ -134,6 +136,14 @@ func serveGuard(cmd *cobra.Command, cfg *config, inherited, asJSON bool) error {
 	err = <-ended
 	printReport(cmd.OutOrStdout(), g.Report(), asJSON)
 	return err
+}
+
+// declined tells the agent that started this guard, if one did, why there will be none.
+func declined(first *net.UnixConn, why error) error {
+	if first != nil {
+		guard.Decline(first, why)
+	}
+	return why
 }
 
 func askGuard(cmd *cobra.Command, cfg *config, asJSON bool) error {

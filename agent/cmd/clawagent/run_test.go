@@ -151,8 +151,8 @@ func count(robot *linktest.Robot, after uint64, class linktest.Class) (n int) {
 	return n
 }
 
-// TestKilledAgent: nothing in a killed process can send another frame, so the robot goes on with the last one. That is why a
-// guard in a process of its own belongs beside the agent. The journal is whole up to the end, and the robot free for another.
+// TestKilledAgent: nothing in a killed process can send another frame, so without a guard, as in lockstep, the robot goes on with the last
+// one; TestGuardDampsForAKilledAgent is the other case. The journal is whole up to the end, and the robot free for another agent.
 func TestKilledAgent(t *testing.T) {
 	robot := lyingRobot(t)
 	name := filepath.Join(t.TempDir(), "agent.jsonl")

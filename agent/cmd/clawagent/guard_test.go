@@ -1,0 +1,407 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/openclaw-rl/openclaw/agent/guard"
+	"github.com/openclaw-rl/openclaw/agent/link/linktest"
+)
+
+// guarded is what state, the first and the last line say of the guard.
+type guarded struct {
+	PID            int     `json:"pid"`
+	Alive          bool    `json:"alive"`
+	AllowedWithout bool    `json:"allowed_without"`
+	Latched        bool    `json:"latched"`
+	Sending        bool    `json:"sending"`
+	Trips          uint64  `json:"trips"`
+	LateP50Us      float64 `json:"late_p50_us"`
+	LateMaxUs      float64 `json:"late_max_us"`
+}
+
+func (a *agent) guard() guarded {
+	a.t.Helper()
+	var s struct{ Guard guarded }
+	if err := json.Unmarshal([]byte(a.get("/api/v1/state")), &s); err != nil {
+		a.t.Fatal(err)
+	}
+	return s.Guard
+}
+
+// guardedAgent is an agent in real time with a guard, which the test's end ends. Both may be held up for 50 ms: what is tested is what
+// they do, not how good this machine is.
+func guardedAgent(t testing.TB, robot *linktest.Robot, args ...string) *agent {
+	t.Helper()
+	a := startAgent(t, robot.Addr(), append([]string{"--set", "guard.stale_ms=50", "--set", "safety.loop_late_ms=50", "--no-remote",
+		"--set", "control.fold_seconds=0.5", "--set", "control.rise_seconds=0.6", "--set", "control.lower_seconds=0.6"}, args...)...)
+	pid := a.guard().PID
+	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) }) // else it damps on as long as this robot answers
+	return a
+}
+
+// standOn brings it to a stand, again where this machine stood still meanwhile.
+func (a *agent) standOn() {
+	a.t.Helper()
+	if s := a.state(); s.Mode == "idle" {
+		a.post("/api/v1/arm", "{}")
+	}
+	asked := false
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		s := a.state()
+		switch {
+		case s.Mode == "stand" && s.Phase == "ready":
+			return
+		case time.Now().After(end):
+			a.t.Fatalf("does not stand: mode %s, fault %+v", s.Mode, s.Fault)
+		case s.Fault != nil:
+			a.t.Logf("fault %s: once more", s.Fault.Name)
+			a.post("/api/v1/mode", `{"mode":"damp"}`)
+			asked = false
+		case s.Mode == "stand" && asked:
+		default:
+			status, _ := a.try("/api/v1/mode", `{"mode":"stand"}`)
+			asked = status == 200
+		}
+	}
+}
+
+// waitFor waits for a condition beside faults.
+func (a *agent) waitFor(what string, reached func() bool) {
+	a.t.Helper()
+	for end := time.Now().Add(patience); !reached(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			a.t.Fatalf("%s: not within %v; %+v", what, patience, a.state())
+		}
+	}
+}
+
+// status is `clawagent guard --status --json`.
+func guardStatus(t testing.TB, robot *linktest.Robot) (r guard.Report, code int) {
+	t.Helper()
+	out := clawagent(t, "guard", "--status", "--json", "--robot", "udp://"+robot.Addr().String())
+	if out.code == 0 {
+		out.lastJSON(t, &r)
+	}
+	return r, out.code
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// gone waits until a process that this test did not start has ended.
+func gone(t testing.TB, pid int) {
+	t.Helper()
+	for end := time.Now().Add(patience); alive(pid); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("process %d lives on", pid)
+		}
+	}
+}
+
+// onlyDamping fails unless all frames behind a number are damping and come from where the one of that number did.
+func onlyDamping(t testing.TB, robot *linktest.Robot, after uint64) {
+	t.Helper()
+	from := ""
+	for _, f := range robot.Frames() {
+		switch {
+		case f.Number == after:
+			from = f.From.String()
+		case f.Number > after && (f.Class != linktest.Damping || f.From.String() != from):
+			t.Fatalf("frame %d behind %d is %v from %v, want damping from %s", f.Number, after, f.Class, f.From, from)
+		}
+	}
+}
+
+// lastTorque is the newest torque frame's number.
+func lastTorque(robot *linktest.Robot) (n uint64) {
+	for _, f := range robot.Frames() {
+		if f.Class == linktest.Torque {
+			n = f.Number
+		}
+	}
+	return n
+}
+
+// TestGuardDampsForAKilledAgent: kill -9 of a standing robot's agent; the guard damps from the same address until the next run takes
+// over, which may then stand the robot up. The agent's orderly end is the guard's.
+func TestGuardDampsForAKilledAgent(t *testing.T) {
+	t.Parallel()
+	robot := lyingRobot(t)
+	a := guardedAgent(t, robot)
+	a.standOn()
+	before := a.guard()
+	if before.PID == 0 || !before.Alive || before.AllowedWithout || before.LateMaxUs <= 0 {
+		t.Errorf("state: %+v", before)
+	}
+	if m := a.get("/metrics"); !strings.Contains(m, "openclaw_guard_alive 1\n") || !strings.Contains(m, fmt.Sprintf("openclaw_guard_pid %d\n", before.PID)) {
+		t.Error("the guard is not in the metrics")
+	}
+	var ready struct {
+		Guard guarded `json:"guard"`
+	}
+	if err := json.Unmarshal([]byte(strings.SplitN(a.said(), "\n", 2)[0]), &ready); err != nil || ready.Guard.PID != before.PID {
+		t.Errorf("first line: %+v, %v", ready, err)
+	}
+	// A terminal's Ctrl-C does not reach it: it has a session of its own.
+	if sid, err := getsid(before.PID); err != nil || sid != before.PID {
+		t.Errorf("the guard's session is %d, %v", sid, err)
+	}
+
+	a.signal(syscall.SIGKILL)
+	<-a.ended
+	n := robot.Count()
+	if !robot.Await(n+100, patience) {
+		t.Fatal("nothing damps the robot")
+	}
+	torque := lastTorque(robot)
+	onlyDamping(t, robot, torque)
+	r, code := guardStatus(t, robot)
+	if code != 0 || !r.AgentGone || !r.Armed || !r.Latched || !r.Sending || r.Trips != before.Trips+1 || r.PID != before.PID || r.DampedNs < r.LatchedNs {
+		t.Errorf("status: %d %+v", code, r)
+	}
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		if err := syscall.Kill(before.PID, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n = robot.Count(); !robot.Await(n+100, patience) || !alive(before.PID) {
+		t.Fatal("a signal ended the guard of an armed robot")
+	}
+
+	b := guardedAgent(t, robot)
+	if g := b.guard(); g.PID != before.PID || !g.Alive || g.Latched || g.Sending || g.Trips != 0 {
+		t.Errorf("taken over: %+v", g)
+	}
+	onlyDamping(t, robot, torque)
+	b.standOn()
+	b.signal(os.Interrupt)
+	end := b.wait()
+	var last struct {
+		GuardTrips uint64  `json:"guard_trips"`
+		Guard      guarded `json:"guard"`
+		Without    bool    `json:"without_guard"`
+	}
+	end.lastJSON(t, &last)
+	if end.code != 0 || last.Guard.PID != before.PID || last.Without {
+		t.Errorf("exit code %d, last line %+v", end.code, last)
+	}
+	n = robot.Count()
+	gone(t, before.PID)
+	if robot.Count() != n {
+		t.Errorf("%d frames behind the agent's end", robot.Count()-n)
+	}
+	if _, code := guardStatus(t, robot); code != 3 {
+		t.Errorf("status without a guard: exit code %d, want 3", code)
+	}
+}
+
+func getsid(pid int) (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // state, ppid, pgrp, session
+	return strconv.Atoi(strings.Fields(rest)[3])
+}
+
+// TestGuardDampsForAStoppedAgent: SIGSTOP, then SIGCONT: no torque until a person asks for damp, then for stand. (One that is stopped
+// between its last look and the kernel is killed instead; package guard tests that by force.)
+func TestGuardDampsForAStoppedAgent(t *testing.T) {
+	t.Parallel()
+	robot := lyingRobot(t)
+	a := guardedAgent(t, robot)
+	a.standOn()
+	trips := a.guard().Trips
+	a.signal(syscall.SIGSTOP)
+	n := robot.Count(linktest.Damping)
+	a.waitForDamping(robot, n+100)
+	torque := lastTorque(robot)
+	onlyDamping(t, robot, torque)
+	r, _ := guardStatus(t, robot)
+	a.signal(syscall.SIGCONT)
+	if r.Killed > 0 {
+		<-a.ended
+		t.Skip("stopped within the window, and killed: the rest was not tried")
+	}
+	a.waitFor("the trip is seen", func() bool { s := a.state(); return s.Fault != nil })
+	s := a.state()
+	if s.Mode != "damp" || s.Fault.Name != "guard_tripped" || s.Severity != "damp" {
+		t.Errorf("mode %s, fault %+v", s.Mode, s.Fault)
+	}
+	if status, answer := a.try("/api/v1/mode", `{"mode":"stand"}`); status != 409 {
+		t.Errorf("stand with the latch in force: %d %s", status, answer)
+	}
+	onlyDamping(t, robot, torque)
+	if g := a.guard(); g.Trips != trips+1 || !g.Latched {
+		t.Errorf("%+v", g)
+	}
+	a.post("/api/v1/mode", `{"mode":"damp"}`)
+	a.standOn()
+	if g := a.guard(); g.Latched {
+		t.Errorf("%+v", g)
+	}
+	a.signal(os.Interrupt)
+	end := a.wait()
+	if sum := end.summary(t); end.code != 0 || *sum.GuardTrips < trips+1 {
+		t.Errorf("exit code %d, %d trips in the last line", end.code, *sum.GuardTrips)
+	}
+}
+
+func (a *agent) waitForDamping(robot *linktest.Robot, n uint64) {
+	a.t.Helper()
+	for end := time.Now().Add(patience); robot.Count(linktest.Damping) < n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			a.t.Fatal("nothing damps the robot")
+		}
+	}
+}
+
+// TestGuardIsKilled: the robot sits, another guard is started, and the robot may stand again. Stopped, it counts as lost too.
+func TestGuardIsKilled(t *testing.T) {
+	t.Parallel()
+	robot := lyingRobot(t)
+	a := guardedAgent(t, robot)
+	a.standOn()
+	old := a.guard().PID
+	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	a.waitFor("the loss is seen", func() bool { s := a.state(); return s.Fault != nil })
+	if s := a.state(); s.Fault.Name != "guard_lost" && s.Fault.Name != "loop_late" {
+		t.Errorf("fault %s", s.Fault.Name)
+	}
+	a.waitFor("it lies", func() bool { return a.state().Mode == "damp" })
+	a.waitFor("there is another guard", func() bool { g := a.guard(); return g.Alive && g.PID != old })
+	t.Cleanup(func(pid int) func() { return func() { syscall.Kill(pid, syscall.SIGKILL) } }(a.guard().PID))
+	if !strings.Contains(a.said(), "the guard has ended") {
+		t.Error("the journal says nothing of it")
+	}
+	a.post("/api/v1/mode", `{"mode":"damp"}`)
+	a.standOn()
+	if err := syscall.Kill(a.guard().PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	a.waitFor("the loss is seen", func() bool { s := a.state(); return s.Fault != nil && !a.guard().Alive })
+	a.waitFor("it lies", func() bool { return a.state().Mode == "damp" })
+	a.post("/api/v1/mode", `{"mode":"damp"}`)
+	if status, answer := a.try("/api/v1/mode", `{"mode":"stand"}`); status != 409 || !strings.Contains(answer, "there is no guard") {
+		t.Errorf("stand without a guard: %d %s", status, answer)
+	}
+	if err := syscall.Kill(a.guard().PID, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	a.waitFor("it is alive again", func() bool { return a.guard().Alive })
+	a.standOn()
+}
+
+// TestWithoutGuard: by a person's choice, told in every place; and in lockstep, where time is not real.
+func TestWithoutGuard(t *testing.T) {
+	t.Parallel()
+	robot := lyingRobot(t)
+	a := startAgent(t, robot.Addr(), "--no-guard")
+	a.says("working WITHOUT the guard")
+	if g := a.guard(); g.PID != 0 || g.Alive || !g.AllowedWithout {
+		t.Errorf("%+v", g)
+	}
+	if !strings.Contains(a.said(), `"without_guard":true`) {
+		t.Error("the first line does not say it")
+	}
+	if _, code := guardStatus(t, robot); code != 3 {
+		t.Errorf("a guard is there: exit code %d", code)
+	}
+	a.signal(os.Interrupt)
+	var last struct {
+		Without bool    `json:"without_guard"`
+		Guard   guarded `json:"guard"`
+	}
+	r := a.wait()
+	if r.lastJSON(t, &last); r.code != 0 || !last.Without || last.Guard.PID != 0 {
+		t.Errorf("exit code %d, %+v", r.code, last)
+	}
+	b := startAgent(t, robot.Addr(), "--lockstep")
+	if g := b.guard(); g.PID != 0 || g.AllowedWithout || strings.Contains(b.said(), "WITHOUT the guard") {
+		t.Errorf("in lockstep: %+v", g)
+	}
+}
+
+// TestUnitsGuard: a guard that runs already is the one that run takes; it stays when the agent has ended. Its configuration's name for the
+// socket may be a file's.
+func TestUnitsGuard(t *testing.T) {
+	t.Parallel()
+	robot := lyingRobot(t)
+	socket := filepath.Join(t.TempDir(), "guard.sock")
+	own := []string{"--robot", "udp://" + robot.Addr().String(), "--socket", socket}
+	cmd := exec.Command(program, append([]string{"guard", "--json"}, own...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	lines := bufio.NewScanner(out)
+	var ready struct {
+		Ready  bool
+		Socket string
+		PID    int
+	}
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &ready) != nil || !ready.Ready || ready.Socket != socket || ready.PID != cmd.Process.Pid {
+		t.Fatalf("first line %s", lines.Text())
+	}
+	if twice := clawagent(t, append([]string{"guard"}, own...)...); twice.code != 1 || !strings.Contains(twice.stderr, "another guard listens") {
+		t.Errorf("twice: exit code %d: %s", twice.code, twice.stderr)
+	}
+	a := startAgent(t, robot.Addr(), "--set", "guard.socket="+socket)
+	if g := a.guard(); g.PID != cmd.Process.Pid || !g.Alive {
+		t.Errorf("%+v", g)
+	}
+	a.signal(os.Interrupt)
+	a.wait()
+	if !alive(cmd.Process.Pid) {
+		t.Error("it ended with the agent")
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var last guard.Report
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &last) != nil || last.PID != cmd.Process.Pid || last.Cycles == 0 {
+		t.Errorf("last line %s", lines.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(socket); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its file stays: %v", err)
+	}
+}
+
+// TestRunNeedsItsGuard: what is at the guard's address and is none ends the start, by name.
+func TestRunNeedsItsGuard(t *testing.T) {
+	robot := lyingRobot(t)
+	text := filepath.Join(t.TempDir(), "notes.txt")
+	if err := os.WriteFile(text, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := clawagent(t, "run", "--robot", "udp://"+robot.Addr().String(), "--http", "127.0.0.1:0", "--set", "guard.socket="+text)
+	if r.code != 1 || !strings.Contains(r.stderr, "a file of another kind is there") || !strings.Contains(r.stderr, "--no-guard") {
+		t.Errorf("exit code %d: %s", r.code, r.stderr)
+	}
+	if b, err := os.ReadFile(text); err != nil || string(b) != "mine" {
+		t.Errorf("the file is %q, %v", b, err)
+	}
+	if robot.Count() != 0 {
+		t.Errorf("%d frames", robot.Count())
+	}
+}

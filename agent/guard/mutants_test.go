@@ -1,0 +1,48 @@
+package guard_test
+
+import (
+	"testing"
+
+	"github.com/openclaw-rl/openclaw/agent/mutant"
+)
+
+// TestMutants: the loop's and the guard's part are changed in one place at a time, and a test of this package must notice. Three drawn by
+// seed run every time, all with `make soak PROMISE=mutants`.
+func TestMutants(t *testing.T) {
+	const loop, requests, control = "../control/guard.go", "../control/requests.go", "../control/loop.go"
+	edit := func(name, file string, pairs ...string) mutant.Mutant { return mutant.Edit(t, name, file, pairs...) }
+	mutant.Sample(t, []mutant.Mutant{
+		// The loop.
+		edit("the latch is not looked at before a frame", loop,
+			"		look = l.guard.Look()\n	}\n	switch {\n	case look == guard.Tripped:", "	}\n	switch {\n	case look == guard.Tripped:"),
+		edit("the look comes before the window opens", loop,
+			"		l.guard.Open()\n", "		look = l.guard.Look()\n		l.guard.Open()\n",
+			"		look = l.guard.Look()\n	}\n	switch {\n	case look == guard.Tripped:", "	}\n	switch {\n	case look == guard.Tripped:"),
+		edit("the window does not open", "watch.go", "	w.agent.window.Store(1)\n", ""),
+		edit("the window stays open behind the frame", control, "	l.shut()\n	if err != nil {", "	if err != nil {"),
+		edit("the window stays open when no frame leaves", loop, "	l.shut()\n	return false\n", "	return false\n"),
+		edit("any latch is this epoch's", "watch.go", "w.guard.latched.Load() == w.epoch:", "w.guard.latched.Load() != 0:"),
+		edit("a person's damp begins no epoch", requests, "		l.rearm()\n", ""),
+		edit("another agent's robot is sent to", "watch.go", "case w.guard.session.Load() != w.session:", "case false:"),
+		edit("lateness counts by the judge's limit alone", loop, "		limit = min(limit, l.guard.StaleNs())\n", ""),
+		edit("a lost guard is not seen", loop, "l.guardStill < guardLostTicks", "true"),
+		edit("the end leaves the guard armed", loop, "	if l.guard != nil {\n		l.guard.End()\n", "	if false {\n		l.guard.End()\n"),
+		// The guard.
+		edit("the window is looked at before the latch", "guard.go",
+			"	g.page.latched.Store(epoch) // first; then the look at the window\n", "",
+			"	g.page.latchedNs.Store(g.clock.Now())\n}\n\n// damp is", "	g.page.latched.Store(epoch)\n	g.page.latchedNs.Store(g.clock.Now())\n}\n\n// damp is"),
+		edit("the window is not looked at", "guard.go", "for !s.gone.Load() && s.page.window.Load() != 0 {", "for false {"),
+		edit("who stands still in the window lives on", "guard.go", "			s.kill(g.cfg.Kill)\n", ""),
+		edit("damping does not wait for the killed", "guard.go", "			s.killed = killedCycles\n", ""),
+		edit("it latches once in its life", "guard.go", "if s.latched != epoch && s.page.torque", "if s.latched == 0 && s.page.torque"),
+		edit("it latches a millisecond early", "guard.go", "nowNs-s.page.beatNs.Load() > s.staleNs", "nowNs-s.page.beatNs.Load() >= s.staleNs"),
+		edit("it damps beside a loop that ticks again", "guard.go", "	if !stale {\n", "	if !stale && s.latched != epoch {\n"),
+		edit("it latches where there is no torque", "guard.go", "s.latched != epoch && s.page.torque.Load() != 0", "s.latched != epoch"),
+		edit("it damps a robot that is disarmed", "guard.go", "	if epoch>>32 != s.number {\n", "	if false {\n"),
+		edit("it damps a silent robot", "guard.go", "if s.over.Load() || silent && now > s.knockNs.Load() {", "if s.over.Load() {"),
+		edit("it damps a robot in sport mode", "guard.go", "if s.over.Load() || silent", "if silent"),
+		edit("a robot that was silent before is damped for two seconds", "guard.go", "		s.untilNs = s.page.untilNs.Load()\n", "		s.untilNs = now + silenceNs\n"),
+		edit("an agent that is gone must grow stale", "guard.go", "stale := s.gone.Load() || nowNs", "stale := nowNs"),
+		edit("an agent that lives is taken over", "serve.go", "		if !s.gone.Load() {\n			return nil, nil, fds,", "		if false {\n			return nil, nil, fds,"),
+	}, 3)
+}
