@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openclaw-rl/openclaw/agent/wire"
+	"github.com/openclaw-rl/openclaw/sim/virtual/virtualtest"
 )
 
 // TestStateHeld is the state's age from 20 ms on: frames repeat the last one until states come again; below 20 ms the policy's
@@ -139,9 +140,67 @@ func TestRestartedRobot(t *testing.T) {
 	}
 }
 
-// TestKilledAgent is the other end of row 19, and what the guard's process is for: an agent that is killed while the robot walks
-// sends nothing more, and this robot goes on executing its last command.
+// TestKilledAgent: an agent that is killed sends nothing more. Its guard damps the robot from the same address until the next agent takes
+// over; TestChaosKills says how soon. Without a guard, as in lockstep, the robot goes on executing its last command.
 func TestKilledAgent(t *testing.T) {
+	t.Run("guarded", testKilledGuarded)
+	t.Run("without a guard", testKilledUnguarded)
+}
+
+func testKilledGuarded(t *testing.T) {
+	t.Parallel()
+	// What is tested is what the guard does, not how good this machine is: both may be held up for as long as they ever may.
+	const staleMs = 50
+	slow := []string{"--set", fmt.Sprintf("guard.stale_ms=%d", staleMs), "--set", fmt.Sprintf("safety.loop_late_ms=%d", staleMs)}
+	p := start(t, setup{real: true, still: true, agent: slow})
+	p.standAgain()
+	killed := p.agent
+	if err := killed.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-killed.done
+	until(t, "damping, and a robot that lies", func() bool { s := p.status(); return s.Class == "damping" && s.Posture == "lying" })
+	frames := p.status().Frames
+	until(t, "more of it", func() bool { return p.status().Frames >= frames+100 })
+	guard := p.guard()
+	if !guard.AgentGone || !guard.Latched || !guard.Sending || guard.PID != guardOf(killed) {
+		t.Errorf("the guard says %+v", guard)
+	}
+	p.until = p.status().T
+	var stop virtualtest.Record // newest
+	for _, r := range p.records("command") {
+		if r.Text("class") == "damping" && r.Text("from") == "torque" {
+			stop = r
+		}
+	}
+	if stop == nil {
+		t.Fatal("no damping behind torque in the robot's log")
+	}
+
+	// The next agent finds the guard, and may stand the robot up.
+	p.agent = launch(t, "clawagent", append([]string{"run", "--json", "--robot", "udp://" + p.low, "--http", "127.0.0.1:0", "--arm"}, slow...)...)
+	p.http = "http://" + p.agent.ready["http"].(string) + "/api/v1/"
+	if got := guardOf(p.agent); got != guard.PID {
+		t.Errorf("the next agent has guard %d, want %d", got, guard.PID)
+	}
+	p.until = p.status().T
+	for _, r := range p.records("command") {
+		if r.Tick() > stop.Tick() && r.Text("class") == "torque" {
+			t.Errorf("torque after damping, before anybody asked: %v", r)
+		}
+	}
+	p.standAgain()
+	sum := p.end()
+	// The robot notes when it took a frame, and for how long it was held up itself.
+	gap := float64(stop.Tick()) - stop.Number("last_torque_tick")
+	most := staleMs + 2*tickMs + 2*guard.LateMaxUs/1e3 + sum.StallMax
+	if gap > most {
+		t.Errorf("%v ms from the last torque frame to damping, want at most %.1f", gap, most)
+	}
+	t.Logf("%v ms from the last torque frame to damping; the guard was held up for %.1f ms at most, the robot for %.1f", gap, guard.LateMaxUs/1e3, sum.StallMax)
+}
+
+func testKilledUnguarded(t *testing.T) {
 	t.Parallel()
 	p := start(t, setup{})
 	p.walk()

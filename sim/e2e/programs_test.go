@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/onnx/contract/contracttest"
 	"github.com/openclaw-rl/openclaw/sim/virtual"
 	"github.com/openclaw-rl/openclaw/sim/virtual/virtualtest"
@@ -210,6 +211,11 @@ func start(t *testing.T, s setup) *pair {
 		args = append(args, "--lockstep", "--set", "control.lockstep_wait_ms=60000")
 	}
 	p.agent = launch(t, "clawagent", append(args, s.agent...)...)
+	t.Cleanup(func() { // a guard damps on as long as the robot answers
+		if pid := guardOf(p.agent); pid != 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
 	http, ok := p.agent.ready["http"].(string)
 	if !ok {
 		t.Fatalf("the agent did not start: %v", p.agent.ready)
@@ -376,6 +382,46 @@ func (p *pair) stand() {
 	until(p.t, "states from the robot", func() bool { s := p.state(); return s.Mode == "listen" && s.Loop.States >= 10 && s.Remote.Present })
 	p.must("mode", `{"mode":"stand"}`)
 	until(p.t, "standing", func() bool { return p.state().Phase == "ready" && p.status().Posture == "standing" })
+}
+
+// guardOf is the process of an agent's guard; 0: none.
+func guardOf(agent *program) int {
+	g, _ := agent.ready["guard"].(map[string]any)
+	pid, _ := g["pid"].(float64)
+	return int(pid)
+}
+
+// guard is what the robot's guard says of itself.
+func (p *pair) guard() (r guard.Report) {
+	p.t.Helper()
+	out, err := exec.Command(filepath.Join(binDir, "clawagent"), "guard", "--status", "--json", "--robot", "udp://"+p.low).Output()
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	if err != nil {
+		p.t.Fatalf("clawagent guard --status: %v: %s", err, out)
+	}
+	return r
+}
+
+// standAgain brings an armed robot to a stand in real time, as a person would: what a machine that stood still brought about is cleared,
+// and asked for once more.
+func (p *pair) standAgain() {
+	p.t.Helper()
+	until(p.t, "standing", func() bool {
+		s := p.state()
+		switch {
+		case s.Phase == "ready":
+			return p.status().Posture == "standing"
+		case s.fault() != "":
+			p.t.Logf("fault %s: once more", s.fault())
+			p.post("mode", `{"mode":"damp"}`)
+		case s.Mode == "listen" || s.Mode == "damp":
+			p.post("mode", `{"mode":"stand"}`) // refused while it slides down, or has sent too few states
+			time.Sleep(50 * time.Millisecond)
+		}
+		return false
+	})
 }
 
 // walk brings it from lying to walking; faults that count from walk+S run from then on.
