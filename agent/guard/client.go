@@ -177,7 +177,7 @@ func (c *Client) Register(socket int, r Registration) (*Watch, error) {
 	go c.wait()
 	return &Watch{
 		agent: own.agent(), guard: its.guard(), keep: [2]*mapping{own, its},
-		session: answer.Session, pid: answer.PID, staleNs: int64(r.Stale), trips: answer.Trips,
+		session: answer.Session, pid: answer.PID, staleNs: int64(r.Stale), trips: answer.Trips, frames: answer.Frames,
 	}, nil
 }
 

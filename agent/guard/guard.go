@@ -274,6 +274,7 @@ func (g *Guard) damp(s *session, now int64) {
 		return // the next may leave
 	}
 	s.frames.Add(1)
+	g.page.frames.Add(1)
 	if g.page.dampedNs.Load() == 0 {
 		g.page.dampedNs.Store(g.clock.Now())
 	}

@@ -46,7 +46,7 @@ func TestLoopStandsStill(t *testing.T) {
 		t.Fatalf("%d frames in 200 ms", n)
 	}
 	var s guard.Status
-	if !r.loop.Guard(&s) || !s.Latched || !s.Sending || s.Trips != 1 || s.DampedNs < s.LatchedNs || s.LatchedNs == 0 {
+	if !r.loop.Guard(&s) || !s.Latched || !s.Sending || s.Trips != 1 || s.Frames != 101 || s.DampedNs < s.LatchedNs || s.LatchedNs == 0 {
 		t.Errorf("%+v", s)
 	}
 	if from := r.since(last.Number)[0].From; from != last.From {

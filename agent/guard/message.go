@@ -160,7 +160,8 @@ type reply struct {
 	Error   string  `json:"error"` // "": done
 	PID     int     `json:"pid"`   // the guard's
 	Session uint64  `json:"session"`
-	Trips   uint64  `json:"trips"` // since the guard started
+	Trips   uint64  `json:"trips"`  // since the guard started
+	Frames  uint64  `json:"frames"` // likewise
 	Report  *Report `json:"report,omitzero"`
 }
 

@@ -34,7 +34,8 @@ type guardPage struct {
 	killed    atomic.Uint64 // of these, with the agent killed because its window stayed open
 	beatNs    atomic.Int64  // CLOCK_MONOTONIC of the newest cycle
 	sending   atomic.Uint64 // 1 while the guard damps
-	_         [64]byte      // a line that nobody writes
+	frames    atomic.Uint64 // damping frames sent since the guard started
+	_         [56]byte      // to the end of the line
 	late      latency.Shared
 }
 

@@ -265,7 +265,7 @@ func (g *Guard) talk(conn *net.UnixConn) (mine *session) {
 		if err == nil {
 			err = refused
 		}
-		r := &reply{Version: version, PID: os.Getpid(), Trips: g.page.trips.Load()}
+		r := &reply{Version: version, PID: os.Getpid(), Trips: g.page.trips.Load(), Frames: g.page.frames.Load()}
 		var pages []*os.File
 		if err == nil {
 			mine, pages, fds, err = g.act(b, fds, who, mine, r)

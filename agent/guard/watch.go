@@ -18,6 +18,7 @@ type Watch struct {
 	pid     int
 	staleNs int64
 	trips   uint64 // the guard's when the session began
+	frames  uint64
 
 	armings uint64
 	epoch   uint64 // what stands in the page
@@ -93,6 +94,7 @@ type Status struct {
 	Latched   bool   // the present epoch
 	Sending   bool   // it damps in the loop's place
 	Trips     uint64 // latches in this session
+	Frames    uint64 // damping frames that it sent in this session
 	BeatNs    int64  // its newest cycle, CLOCK_MONOTONIC
 	LatchedNs int64  // of the newest latch, since which no torque frame left; 0: none yet
 	DampedNs  int64  // its first damping frame behind that
@@ -105,7 +107,7 @@ func (w *Watch) Status(s *Status) {
 	s.PID, s.Armed = w.pid, epoch != 0
 	s.Latched = epoch != 0 && w.guard.latched.Load() == epoch
 	s.Sending = w.guard.sending.Load() != 0
-	s.Trips = w.guard.trips.Load() - w.trips
+	s.Trips, s.Frames = w.guard.trips.Load()-w.trips, w.guard.frames.Load()-w.frames
 	s.BeatNs, s.LatchedNs, s.DampedNs = w.guard.beatNs.Load(), w.guard.latchedNs.Load(), w.guard.dampedNs.Load()
 	w.guard.late.Read(&s.Lateness)
 }

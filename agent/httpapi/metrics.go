@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -74,6 +75,7 @@ var (
 	guardAliveDesc    = desc("guard_alive", "1 while the guard's beat is fresh.")
 	guardPIDDesc      = desc("guard_pid", "Process of the guard; 0 without one.")
 	guardTripsDesc    = desc("guard_trips_total", "Times that the guard took the motors' torque away.")
+	guardFramesDesc   = desc("guard_frames_total", "Damping frames that the guard sent.")
 	guardLatchedDesc  = desc("guard_latched", "1 while the guard lets no torque leave.")
 	guardSendingDesc  = desc("guard_sending", "1 while the guard damps in the loop's place.")
 	guardLatenessDesc = desc("guard_lateness_seconds", "Wake-up of the guard's loop after its deadline: how long the machine stands still.")
@@ -102,14 +104,19 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		sendErrorsDesc, statesDesc, linkDesc, limitedDesc, stepsDesc, lateStepsDesc, modeDesc, armedDesc, faultDesc,
 		severityDesc, warningDesc, ageDesc, endToEndDesc, tempDesc, batteryDesc, currentDesc, tiltDesc, speedDesc,
 		commandDesc, yawDesc, remoteDesc,
-		guardAliveDesc, guardPIDDesc, guardTripsDesc, guardLatchedDesc, guardSendingDesc, guardLatenessDesc,
+		guardAliveDesc, guardPIDDesc, guardTripsDesc, guardFramesDesc, guardLatchedDesc, guardSendingDesc, guardLatenessDesc,
 	} {
 		ch <- d
 	}
 }
 
-// Collect shows one snapshot.
+// Collect shows one snapshot. The registry calls it in a goroutine of its own, where a panic would end the program: it ends the scrape.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	defer func() {
+		if p := recover(); p != nil {
+			ch <- prometheus.NewInvalidMetric(buildDesc, fmt.Errorf("httpapi: panic in a scrape: %v", p))
+		}
+	}()
 	var s control.Snapshot
 	c.agent.Snapshot(&s)
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
@@ -148,6 +155,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(guardAliveDesc, one(s.GuardAlive))
 	gauge(guardPIDDesc, float64(watch.PID))
 	count(guardTripsDesc, watch.Trips)
+	count(guardFramesDesc, watch.Frames)
 	gauge(guardLatchedDesc, one(watch.Latched))
 	gauge(guardSendingDesc, one(watch.Sending))
 	ch <- histogram(guardLatenessDesc, &watch.Lateness)

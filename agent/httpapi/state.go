@@ -180,6 +180,7 @@ type Guard struct {
 	Latched        bool   `json:"latched"`         // no torque until a person asks for damp, then for stand
 	Sending        bool   `json:"sending"`         // it damps in the loop's place
 	Trips          uint64 `json:"trips"`
+	Frames         uint64 `json:"frames"` // damping frames of its own
 	LateP50Us      number `json:"late_p50_us"`
 	LateP99Us      number `json:"late_p99_us"`
 	LateP999Us     number `json:"late_p999_us"`
@@ -193,7 +194,7 @@ func NewGuard(alive, allowedWithout bool, read func(*guard.Status) bool) Guard {
 	if read == nil || !read(&s) {
 		return g
 	}
-	g.PID, g.Latched, g.Sending, g.Trips = s.PID, s.Latched, s.Sending, s.Trips
+	g.PID, g.Latched, g.Sending, g.Trips, g.Frames = s.PID, s.Latched, s.Sending, s.Trips, s.Frames
 	g.LateP50Us, g.LateP99Us = us(s.Lateness.Quantile(0.5)), us(s.Lateness.Quantile(0.99))
 	g.LateP999Us, g.LateMaxUs = us(s.Lateness.Quantile(0.999)), us(s.Lateness.MaxNs)
 	return g

@@ -30,7 +30,7 @@ that the agent sent (within 0.1 %). Without a policy the robot stands for the du
 
 A machine that itself stood still (the robot logs that as stall) may trip the agent's judge, rightly; the demo then starts over
 once. Without real-time rights (root, or CAP_SYS_NICE) other programs come in between more often: then the agent may be late by
-50 ms instead of 20 (safety.loop_late_ms), and there are 3 attempts in all. Both are told, and are in the JSON object; "timing" there says that the machine's timing was at fault.
+50 ms instead of 20 (safety.loop_late_ms, guard.stale_ms), and there are 3 attempts in all. Both are told, and are in the JSON object; "timing" there says that the machine's timing was at fault.
 
 The last line of standard output is one JSON object. The logs stay in --out.`
 
@@ -45,7 +45,7 @@ const (
 	demoAttempts    = 2               // of a machine that stands still
 	demoAttemptsLow = 3               // without real-time rights
 	demoPauseAfter  = 2 * time.Second // before the next
-	demoLoopLateMs  = 50              // the agent's safety.loop_late_ms without real-time rights: the most that it takes
+	demoLoopLateMs  = 50              // the agent's safety.loop_late_ms and guard.stale_ms without real-time rights: the most that they take
 )
 
 // demoFlags are demo's flags as typed.

@@ -133,6 +133,9 @@ type agentSummary struct {
 	RxToTxP50Us float64 `json:"rx_to_tx_p50_us"`
 	RxToTxP99Us float64 `json:"rx_to_tx_p99_us"`
 	Fault       string  `json:"fault"`
+	Guard       struct {
+		Frames uint64 `json:"frames"` // that it sent in the loop's place, from the agent's address
+	} `json:"guard"`
 }
 
 // demoResult is what demo prints; its JSON is the program's interface for scripts. What did not come about is null.
@@ -171,7 +174,7 @@ type demoResult struct {
 	StallMaxMs   float64 `json:"stall_max_ms"`
 
 	// From the agent.
-	AgentFrames uint64  `json:"agent_frames"` // sent
+	AgentFrames uint64  `json:"agent_frames"` // sent, by its guard too
 	AgentMissed uint64  `json:"agent_missed"` // ticks of its loop
 	GuardTrips  uint64  `json:"guard_trips"`
 	Fault       string  `json:"fault"` // that its judge latched
@@ -190,7 +193,7 @@ func judge(cfg *demoConfig, l *robotLog, agent *agentSummary, from, to float64) 
 	r := &demoResult{
 		Policy: cfg.policy, Name: cfg.name, DurationS: rounded(to - from),
 		Falls: s.Falls, TiltMax: rounded(s.Tilt), PowerW: rounded(s.Power), Frames: s.Frames, Missed: s.Missed, RxMaxUs: rounded(s.RxMaxUs), Stalls: s.Stalls, StallMaxMs: rounded(s.StallMax),
-		AgentFrames: agent.Frames, AgentMissed: agent.Missed, GuardTrips: agent.Trips, PolicySteps: agent.Steps,
+		AgentFrames: agent.Frames + agent.Guard.Frames, AgentMissed: agent.Missed, GuardTrips: agent.Trips, PolicySteps: agent.Steps,
 		LoopP50Us: agent.LoopP50Us, LoopP99Us: agent.LoopP99Us, LoopP999Us: agent.LoopP999Us,
 		RxToTxP50Us: agent.RxToTxP50Us, RxToTxP99Us: agent.RxToTxP99Us,
 	}
@@ -272,6 +275,7 @@ func (r *demoResult) failures(cfg *demoConfig, l *robotLog) []string {
 // demoTiming are the agent's faults that a machine which stands still brings about.
 var demoTiming = map[string]bool{
 	"state_stale": true, "tick_stuck": true, "policy_stale": true, "end_to_end_age": true, "loop_late": true,
+	"guard_tripped": true, "guard_lost": true,
 }
 
 // byTiming says that the attempt failed by the machine's timing: the agent's judge acted on it or, without real-time rights, the robot's

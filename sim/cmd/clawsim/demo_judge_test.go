@@ -169,7 +169,7 @@ func TestDemoAgain(t *testing.T) {
 		ahead  int // attempts with real-time rights
 		low    int // and without
 	}{
-		{true, "loop_late", 20, 2, 3}, {true, "state_stale", 15.1, 2, 3}, {true, "policy_stale", 300, 2, 3},
+		{true, "loop_late", 20, 2, 3}, {true, "state_stale", 15.1, 2, 3}, {true, "policy_stale", 300, 2, 3}, {true, "guard_tripped", 20, 2, 3}, {true, "guard_lost", 100, 2, 3},
 		{true, "loop_late", 15, 1, 3}, {true, "state_stale", 0, 1, 3}, {true, "tilt", 100, 1, 1}, {true, "", 100, 1, 3}, {true, "", 15, 1, 1}, {false, "loop_late", 100, 1, 1},
 	} {
 		r := &demoResult{Fault: c.fault, StallMaxMs: c.stall}

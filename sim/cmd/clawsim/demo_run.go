@@ -92,7 +92,7 @@ func (d *demoAttempt) start() (err error) {
 	}
 	if !robot.Ahead { // nor will the agent
 		d.lateMs = demoLoopLateMs
-		args = append(args, "--set", fmt.Sprintf("safety.loop_late_ms=%d", demoLoopLateMs))
+		args = append(args, "--set", fmt.Sprintf("safety.loop_late_ms=%d", demoLoopLateMs), "--set", fmt.Sprintf("guard.stale_ms=%d", demoLoopLateMs))
 	}
 	if d.agent, err = startChild("clawagent run", d.cfg.logFile("agent.err"), d.cfg.clawagent, args...); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (d *demoAttempt) start() (err error) {
 		d.story.say("%-13s no real-time rights: timing faults of a busy machine are likely; run as root or with CAP_SYS_NICE", "note")
 	}
 	if d.lateMs != 0 {
-		d.story.say("%-13s therefore the agent may be late by %v ms here (safety.loop_late_ms), which it may not be on a robot", "note", d.lateMs)
+		d.story.say("%-13s therefore the agent may be late by %v ms here (safety.loop_late_ms, guard.stale_ms), which it may not be on a robot", "note", d.lateMs)
 	}
 	d.api, d.truth = newAgentClient(agent.HTTP), newTruthClient(robot.Control)
 	d.story.say("%-13s virtual Go1 on udp://%s, agent on http://%s", "started", robot.Low, agent.HTTP)
