@@ -92,6 +92,7 @@ type Loop struct {
 	knockNs   atomic.Int64  // frames may leave until then though it is silent
 	sportSeen atomic.Bool
 	nextGuard atomic.Pointer[guard.Watch]
+	mistake   atomic.Pointer[error] // what went wrong in this program beside the loop
 	// policyFailed: the policy gave no usable action.
 	policyFailed atomic.Bool
 
@@ -238,6 +239,9 @@ func (l *Loop) Run(ctx context.Context) error {
 		default:
 		}
 		if l.Tick(deadline) {
+			if m := l.mistake.Load(); m != nil {
+				return *m
+			}
 			return l.endErr
 		}
 		if l.cfg.Lockstep {
@@ -513,6 +517,13 @@ func (l *Loop) silentFrom() int64 {
 // time that it is shown to be off a few frames may ask for an answer; when it is
 // on, the loop is disarmed.
 func (l *Loop) knock(ctx context.Context) {
+	defer func() {
+		if p := recover(); p != nil { // a mistake of ours: the motors first
+			mistake := fmt.Errorf("control: panic while looking for sport mode: %v", p)
+			l.mistake.Store(&mistake)
+			l.stop.Store(2)
+		}
+	}()
 	every := time.NewTicker(300 * time.Millisecond)
 	defer every.Stop()
 	for {

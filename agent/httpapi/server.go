@@ -290,6 +290,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
+		defer func() { // without it /healthz still looks, at each request
+			if p := recover(); p != nil {
+				s.cfg.Log.Error("httpapi: panic in the look at the loop's clock", "panic", p, "stack", string(debug.Stack()))
+			}
+		}()
 		s.watch(watching)
 	}()
 	defer func() {
