@@ -36,6 +36,8 @@ type Client struct {
 	pid  int // of the guard
 	lost chan struct{}
 	once sync.Once
+	// registered: wait reads what comes.
+	registered bool
 }
 
 // Dial connects to the guard that listens at address; the error wraps ErrNoGuard if none does.
@@ -152,6 +154,9 @@ func (c *Client) Register(socket int, r Registration) (*Watch, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
+	if c.registered {
+		return nil, errors.New("guard: register: this client has registered")
+	}
 	dup, err := unix.FcntlInt(uintptr(socket), unix.F_DUPFD_CLOEXEC, 0) // os.File closes what it holds
 	if err != nil {
 		return nil, fmt.Errorf("guard: socket: %w", err)
@@ -174,6 +179,7 @@ func (c *Client) Register(socket int, r Registration) (*Watch, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.registered = true // from here on nothing more is asked
 	go c.wait()
 	return &Watch{
 		agent: own.agent(), guard: its.guard(), keep: [2]*mapping{own, its},

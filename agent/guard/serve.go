@@ -84,22 +84,27 @@ func (g *Guard) Serve(l *net.UnixListener, first *net.UnixConn) error {
 		g.loop(started)
 	}()
 	<-started
-	accepted := make(chan error, 1)
+	accepted, accepting := make(chan error, 1), make(chan struct{})
 	if first != nil {
 		g.greet(first)
 	}
-	go func() { accepted <- g.accept(l) }()
+	go func() {
+		defer close(accepting)
+		accepted <- g.accept(l)
+	}()
 	probed := make(chan struct{})
 	go func() {
 		defer close(probed)
 		g.knock(g.life)
 	}()
 	err := g.supervise(accepted)
-	g.endLife()
+	g.endLife() // of the connections
 	l.Close()
+	<-accepting
+	g.talking.Wait()
+	<-probed
 	g.ending.Store(true)
 	<-looped
-	<-probed
 	g.drop()
 	return err
 }
@@ -233,7 +238,7 @@ func (g *Guard) greet(conn *net.UnixConn) {
 		return
 	}
 	stop := context.AfterFunc(g.life, func() { conn.Close() })
-	go func() {
+	g.talking.Go(func() {
 		defer g.open.Add(-1)
 		defer conn.Close()
 		defer stop()
@@ -243,7 +248,7 @@ func (g *Guard) greet(conn *net.UnixConn) {
 			}
 			mine.gone.Store(true)
 		}
-	}()
+	})
 }
 
 // talk answers one connection until it ends, and returns the session that it had registered.

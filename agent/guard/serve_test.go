@@ -282,12 +282,44 @@ func TestBadRegistrations(t *testing.T) {
 	if w.PID() != os.Getpid() || c.PID() != os.Getpid() || w.StaleNs() != int64(stale) || w.Look() != guard.Free {
 		t.Errorf("registered: %+v", w)
 	}
-	if _, err := c.Register(udp.Fd(), reg); err == nil || !strings.Contains(err.Error(), "this connection has registered") {
+	if _, err := c.Register(udp.Fd(), reg); err == nil || !strings.Contains(err.Error(), "this client has registered") {
 		t.Errorf("once more: %v", err)
 	}
-	// A bad message does not end a session: its agent would be taken for dead.
-	if rep, err := guard.Ask(t.Context(), s.address); err != nil || rep.AgentPID != os.Getpid() || rep.AgentGone {
-		t.Errorf("%+v, %v", rep, err)
+}
+
+// TestRegisteredConnection: what an agent says behind its registration is refused, and does not end its session: it would be taken for dead.
+func TestRegisteredConnection(t *testing.T) {
+	s := serve(t)
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: s.address, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	udp := s.socket()
+	for i, c := range []struct{ message, says string }{
+		{string(guard.Request("register", s.registration())), `"error":""`},
+		{string(guard.Request("register", s.registration())), "this connection has registered"},
+		{string(guard.Request("take", s.registration())), "this connection has registered"},
+		{"damp it", "message: "},
+		{strings.Repeat("x", 5000), "more than 4096 bytes"},
+		{string(guard.Request("status", s.registration())), `"agent_gone":false`},
+	} {
+		var rights []byte
+		if i < 2 {
+			rights = unix.UnixRights(udp.Fd())
+		}
+		if _, _, err := conn.WriteMsgUnix([]byte(c.message), rights, nil); err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]byte, 8192)
+		_ = conn.SetReadDeadline(time.Now().Add(patience))
+		n, err := conn.Read(answer)
+		if err != nil || !strings.Contains(string(answer[:n]), c.says) {
+			t.Errorf("%.40s: %s, %v, want %q", c.message, answer[:n], err, c.says)
+		}
+	}
+	if rep := s.guard.Report(); rep.AgentPID != os.Getpid() || rep.AgentGone {
+		t.Errorf("%+v", rep)
 	}
 }
 

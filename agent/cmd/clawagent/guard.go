@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/agent/control"
@@ -84,8 +83,6 @@ func serveGuard(cmd *cobra.Command, cfg *config, inherited, asJSON bool) error {
 	ahead := cfg.Guard.Priority > 0 && cli.Ahead()
 	// Whoever runs out of memory, it shall not be the guard. Only root may ask for it.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0o644)
-	// A code page that is read from disk when the robot has to be damped comes late.
-	_ = unix.Mlockall(unix.MCL_CURRENT)
 
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
