@@ -207,7 +207,10 @@ func (e *Examiner) restart(nowNs int64, s *wire.LowState) {
 	e.phase = Settling
 	switch e.step.Group() {
 	case Motions:
-		e.turn = turnTrack{acc: accOf(s), q: quatOf(s), anchorNs: nowNs, quatStill: turnStill + noisePass*e.rec.Rest.QuatSD, accStill: turnStill}
+		home, homeSeen := e.turn.home, e.turn.homeSeen && e.tries > 0
+		before := e.rec.turns()
+		e.turn = turnTrack{acc: accOf(s), q: quatOf(s), anchorNs: nowNs, quatStill: turnStill + noisePass*e.rec.Rest.QuatSD, accStill: turnStill,
+			home: home, homeSeen: homeSeen, quatDead: before.deadQuat}
 		for _, a := range e.rec.Rest.Acc {
 			e.turn.accStill = max(e.turn.accStill, turnStill+noisePass*a.SD/gravity)
 		}

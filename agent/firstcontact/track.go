@@ -159,6 +159,10 @@ type turnTrack struct {
 	anchorQ   quat
 	anchorNs  int64
 	asking    bool
+	// home is where the step's first try began; a second one begins there, too.
+	home     quat
+	homeSeen bool
+	quatDead bool // the quaternion stood still in the motions before
 
 	from    quat
 	accFrom vec
@@ -204,13 +208,17 @@ func (e *Examiner) motion(nowNs int64, dt float64, s *wire.LowState, st *Status)
 	st.Want = turnWant
 	if !t.asking {
 		st.Value = angle(t.acc, e.restAcc())
-		if angle(t.acc, t.anchorAcc) > t.accStill || norm(turned(t.anchorQ, q)) > t.quatStill || angle(t.acc, e.restAcc()) > turnLevel+t.accStill {
+		if angle(t.acc, t.anchorAcc) > t.accStill || norm(turned(t.anchorQ, q)) > t.quatStill || angle(t.acc, e.restAcc()) > turnLevel+t.accStill ||
+			t.homeSeen && norm(turned(t.home, q)) > turnLevel+t.quatStill {
 			t.anchorAcc, t.anchorQ, t.anchorNs = t.acc, q, nowNs
 		}
 		if nowNs-t.anchorNs < stillNs {
 			return
 		}
 		t.asking, t.from, t.accFrom, t.fromNs = true, q, t.acc, nowNs
+		if !t.homeSeen {
+			t.home, t.homeSeen = q, true
+		}
 		e.phase = Asking
 		return
 	}
@@ -223,7 +231,7 @@ func (e *Examiner) motion(nowNs int64, dt float64, s *wire.LowState, st *Status)
 	asked := motion[e.step.index()]
 	if fa := angle(t.acc, t.accFrom); far < turnWant/2 && asked.axis != 2 {
 		far = fa // an orientation that stands still, and gravity that moves
-	} else if far < turnWant/2 {
+	} else if t.quatDead { // of yaw nothing else tells
 		far = norm(t.gyro)
 	}
 	st.Moved, st.Value = 0, by3[0]

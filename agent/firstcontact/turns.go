@@ -71,7 +71,7 @@ type turnsSay struct {
 }
 
 func (r *Record) turns() (t turnsSay) {
-	t.rec = r
+	t.rec, t.units = r, 1
 	var ratios [motions]float64
 	quatMost, gyroMost := 0.0, 0.0
 	for i := range r.Motions {

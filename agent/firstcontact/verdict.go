@@ -256,19 +256,19 @@ func (r *Record) joints(out []Verdict) []Verdict {
 		case other < 0:
 			continue
 		}
-		sign := handSign(i)
-		if f.Delta[other]*sign < 0 {
+		swapped := other/go1.JointsInLeg == i/go1.JointsInLeg && is(other, i)
+		// Which way a joint should have moved that has nothing to do with the one that was asked for, nobody knows.
+		if sign := handSign(i); (other == i || handled[i] || swapped) && f.Delta[other]*sign < 0 {
 			out = append(out, Verdict{Code: JointReversed, Step: step, A: i, B: -1, Value: f.Delta[other], Want: sign * math.Abs(f.Delta[other])})
 		}
-		if other == i || handled[i] {
-			continue
-		}
-		if other/go1.JointsInLeg == i/go1.JointsInLeg && is(other, i) {
+		switch {
+		case other == i || handled[i]:
+		case swapped:
 			out = append(out, Verdict{Code: JointsSwapped, Step: step, A: i, B: other})
 			handled[i], handled[other] = true, true
-			continue
+		default:
+			out = append(out, Verdict{Code: JointOrder, Step: step, A: i, B: other, Value: f.Delta[other]})
 		}
-		out = append(out, Verdict{Code: JointOrder, Step: step, A: i, B: other, Value: f.Delta[other]})
 	}
 	return out
 }

@@ -30,7 +30,7 @@ type bench struct {
 }
 
 func newBench(udp *link.UDP, cfg *config) *bench {
-	b := &bench{udp: udp, senders: senders{nm: cfg.Safety.SenderTorqueNm, joints: cfg.Safety.SenderJoints}}
+	b := &bench{udp: udp, senders: senders{joints: cfg.Safety.SenderJoints}}
 	if cfg.Control.Lockstep {
 		b.waitNs, b.nowNs = int64(cfg.Control.LockWaitMs*1e6), control.PeriodNs
 		return b
@@ -94,13 +94,15 @@ func dampingFrame(form wire.CRCForm) ([]byte, error) {
 
 // senders looks for another program's frames: while ours damp, a motor's torque is its speed times the damping's gain and nothing else.
 type senders struct {
-	nm      float64 // that a torque may be off
-	joints  int     // that must be off at once
+	joints  int // that must be off at once
 	firstNs int64
 	n, off  int
 	worst   float64 // N*m
 	paused  bool    // our own frames have torque
 }
+
+// senderNm is how much a torque may be off. It is less than the judge allows: what damps has no torque at rest.
+const senderNm = 3
 
 // sendersSettle is how long the motors may still follow what was sent before ours came.
 const sendersSettle = int64(100e6)
@@ -117,7 +119,7 @@ func (x *senders) add(nowNs int64, s *wire.LowState) {
 	for i := range go1.Joints {
 		m := &s.Motor[i]
 		d := math.Abs(float64(m.TauEst) + dampKd*float64(m.Dq))
-		if d > x.nm && math.Abs(float64(m.Dq)) < 0.3*float64(go1.SpeedMax[i]) {
+		if d > senderNm && math.Abs(float64(m.Dq)) < 0.3*float64(go1.SpeedMax[i]) {
 			off++
 			x.worst = max(x.worst, d)
 		}

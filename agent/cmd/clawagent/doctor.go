@@ -252,7 +252,7 @@ func (d *diagnosis) robot(ctx context.Context, cfg *config, o *doctorOptions, t 
 		d.add(levelError, "another_agent", "", "%v; nothing was sent", err)
 		return nil
 	case err != nil:
-		d.add(levelError, "lock", "", "%v; nothing was sent", err)
+		d.add(levelError, "another_agent", "", "whether another agent drives the robot cannot be told: %v; nothing was sent", err)
 		return nil
 	}
 	defer unlock()

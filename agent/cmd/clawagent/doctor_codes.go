@@ -29,8 +29,7 @@ var ownCodes = []codeInfo{
 	{"disk", "host", "There is room where journal and results go", ""},
 	{"disk_low", "host", "There is little room where journal or results go", "Make room, or choose another folder (log, first_contact.dir)."},
 	{"disk_unwritable", "host", "Journal or results cannot be written", "Choose a folder that may be written (log, first_contact.dir)."},
-	{"another_agent", "host", "Another agent or doctor drives the robot", "Ask that agent (GET /api/v1/state), or stop it first."},
-	{"lock", "host", "This computer gives no lock for the robot", "Look at the cause that is told; without the lock a second agent could send between ours."},
+	{"another_agent", "host", "Another agent or doctor drives the robot, or nobody can tell", "Ask that agent (GET /api/v1/state), or stop it first."},
 	{"guard", "host", "A guard that damps the robot does not let go of it", "Look at `clawagent guard --status`, or end that process."},
 	{"local_address", "host", "The address to send from cannot be had", "Choose a free one with --local, or leave it out."},
 

@@ -23,7 +23,7 @@ const (
 	hangTilt  = 0.3 // rad, as for standing up
 	hangFoot  = 60  // counts off what the foot sensors read at rest in the first contact: loaded
 	hangRamp  = 1.0 // s, each way
-	hangRest  = 0.5 // s at the end of each wait: mean angles, drift
+	hangWait  = 0.6 // s, until the legs are at rest again behind a silence
 	hangDamps = 0.5 // s of damping frames at the start and at the end
 )
 
@@ -174,14 +174,14 @@ func (h *hang) allowed() (*contactFile, bool) {
 // run is the part with torque.
 func (h *hang) run(ctx context.Context, form wire.CRCForm, t *teller) (trials []firstcontact.LossTrial, err error) {
 	h.b.restart()
-	if err := h.move(ctx, form, 0, 0, 0, hangKp); err != nil {
+	if err := h.move(ctx, form, hangRamp, 0, 0, 0, hangKp); err != nil {
 		return nil, err
 	}
-	if err := h.move(ctx, form, 0, 1, hangKp, hangKp); err != nil {
+	if err := h.move(ctx, form, hangRamp, 0, 1, hangKp, hangKp); err != nil {
 		return nil, err
 	}
 	for n := range firstcontact.LossTrials {
-		if err := h.move(ctx, form, 1, 1, hangKp, hangKp); err != nil {
+		if err := h.move(ctx, form, hangWait, 1, 1, hangKp, hangKp); err != nil {
 			return nil, err
 		}
 		trial, err := h.silence(ctx, form)
@@ -191,15 +191,15 @@ func (h *hang) run(ctx context.Context, form wire.CRCForm, t *teller) (trials []
 		t.say("%d/%d  away %.2f rad, back %.3f rad in %.0f ms: %s", n+1, firstcontact.LossTrials, trial.AwayRad, trial.BackRad, trial.SilentMs, trial.Behaviour())
 		trials = append(trials, trial)
 	}
-	if err := h.move(ctx, form, 1, 0, hangKp, hangKp); err != nil {
+	if err := h.move(ctx, form, hangRamp, 1, 0, hangKp, hangKp); err != nil {
 		return nil, err
 	}
-	return trials, h.move(ctx, form, 0, 0, hangKp, 0)
+	return trials, h.move(ctx, form, hangRamp, 0, 0, hangKp, 0)
 }
 
-// move takes the targets' way back and the stiffness from one value to another in hangRamp seconds.
-func (h *hang) move(ctx context.Context, form wire.CRCForm, fromAway, toAway, fromKp, toKp float64) error {
-	turns := int(hangRamp * 1e9 / float64(control.PeriodNs))
+// move takes the targets' way back and the stiffness from one value to another.
+func (h *hang) move(ctx context.Context, form wire.CRCForm, seconds, fromAway, toAway, fromKp, toKp float64) error {
+	turns := int(seconds * 1e9 / float64(control.PeriodNs))
 	for i := range turns {
 		x := float64(i+1) / float64(turns)
 		s := x * x * x * (10 + x*(6*x-15)) // minimum jerk

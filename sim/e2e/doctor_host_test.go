@@ -1,0 +1,419 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/openclaw-rl/openclaw/agent/link"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+	"github.com/openclaw-rl/openclaw/sim/virtual"
+)
+
+// plainDoctor runs `clawagent doctor --json` for an address, through a shell's words before it if there are any.
+func plainDoctor(t *testing.T, prefix []string, robot string, args ...string) (d diagnosis) {
+	t.Helper()
+	words := slices.Concat(prefix, []string{filepath.Join(binDir, "clawagent"), "doctor", "--json", "--seconds", "0.3", "--robot", "udp://" + robot}, args)
+	cmd := exec.Command(words[0], words[1:]...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatalf("%q: %v: %q\n%s", words, err, out, stderr.String())
+	}
+	d.code, d.stderr = cmd.ProcessState.ExitCode(), stderr.String()
+	return d
+}
+
+// udpPeer is a socket that answers each datagram with one; nil answers with nothing.
+func udpPeer(t *testing.T, at netip.Addr, answer []byte) *net.UDPConn {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	go reply(c, c, answer)
+	return c
+}
+
+func reply(at, from *net.UDPConn, answer []byte) {
+	buf := make([]byte, 2048)
+	for {
+		_, client, err := at.ReadFromUDPAddrPort(buf)
+		if err != nil {
+			return
+		}
+		if answer != nil {
+			from.WriteToUDPAddrPort(answer, client)
+		}
+	}
+}
+
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// nobody runs as a user without rights.
+func nobody(t *testing.T) []string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	if _, err := exec.LookPath("setpriv"); err != nil {
+		t.Skip("needs setpriv (Debian package util-linux) to drop root's rights")
+	}
+	if err := os.Chmod(binDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"}
+}
+
+// ownNetwork runs in a network of its own, in which a shell has said something first.
+func ownNetwork(t *testing.T, setUp string) []string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root for a network namespace")
+	}
+	for _, tool := range []string{"unshare", "ip"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("needs %s (Debian packages util-linux, iproute2)", tool)
+		}
+	}
+	shell := []string{"unshare", "--net", "--", "sh", "-ec", setUp + "\nexec \"$@\"", "sh"}
+	if out, err := exec.Command(shell[0], append(shell[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("needs network namespaces: %v: %s", err, out)
+	}
+	return shell
+}
+
+// doctorDisk is a file system of its own.
+func doctorDisk(t *testing.T, options string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		t.Skipf("needs the right to mount a tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// lively is a robot that hangs, in lockstep, for a plain doctor.
+func lively(t *testing.T, args ...string) (robot string, all []string) {
+	t.Helper()
+	return hungRobot(t).Addr().String(), append([]string{"--set", "control.lockstep=true"}, args...)
+}
+
+func wellState(t *testing.T) []byte {
+	t.Helper()
+	var s wire.LowState
+	s.Init()
+	frame, err := wire.AppendLowState(nil, &s, wire.PlainCRC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return frame
+}
+
+// doctorHost are the names that no robot makes: this machine, its network, other programs, folders. The functions make each, or skip
+// and say what they lack.
+var doctorHost = []struct {
+	names string // one of those with a |
+	level string
+	make  func(t *testing.T) diagnosis
+}{
+	{"states route sport_mode_off disk clock|clock_unsynchronised", "", func(t *testing.T) diagnosis {
+		robot, args := lively(t)
+		return plainDoctor(t, nil, robot, args...)
+	}},
+	{"realtime", "warning", func(t *testing.T) diagnosis {
+		robot, args := lively(t)
+		return plainDoctor(t, nobody(t), robot, args...)
+	}},
+	{"disk_low", "warning", func(t *testing.T) diagnosis {
+		robot, args := lively(t, "--set", "first_contact.dir="+doctorDisk(t, "size=50m"))
+		return plainDoctor(t, nil, robot, args...)
+	}},
+	{"disk_low", "error", func(t *testing.T) diagnosis {
+		robot, args := lively(t, "--set", "log="+filepath.Join(doctorDisk(t, "size=1m"), "journal"))
+		return plainDoctor(t, nil, robot, args...)
+	}},
+	{"disk_unwritable", "warning", func(t *testing.T) diagnosis {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		robot, args := lively(t, "--set", "first_contact.dir="+filepath.Join(dir, "below", "it"))
+		return plainDoctor(t, nobody(t), robot, args...)
+	}},
+	{"another_agent", "error", func(t *testing.T) diagnosis {
+		robot, args := lively(t)
+		l, err := net.Listen("unix", "@clawagent/"+robot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return plainDoctor(t, nil, robot, args...)
+	}},
+	{"guard", "error", func(t *testing.T) diagnosis {
+		robot, args := lively(t)
+		socket := filepath.Join(t.TempDir(), "guard")
+		other := launch(t, "clawagent", "guard", "--json", "--robot", "udp://127.0.0.1:9", "--socket", socket)
+		defer other.end()
+		return plainDoctor(t, nil, robot, append(args, "--set", "guard.socket="+socket)...)
+	}},
+	{"local_address", "error", func(t *testing.T) diagnosis {
+		robot, args := lively(t)
+		taken := udpPeer(t, loopback, nil)
+		return plainDoctor(t, nil, robot, append(args, "--local", taken.LocalAddr().String())...)
+	}},
+	{"sport_mode_unknown", "error", func(t *testing.T) diagnosis {
+		shell := ownNetwork(t, "ip link set lo up; ip address add 10.77.0.1/32 dev lo; ip link add name dummy type dummy; ip link set dummy up; ip route add 10.77.0.9/32 dev lo; ip route add 10.77.0.8/32 dev dummy")
+		// The high level's address is on a cable that leads nowhere, without anybody to answer ARP for it in time.
+		return plainDoctor(t, shell, "10.77.0.9:8007", "--high", "10.77.0.8:8082")
+	}},
+	{"high_level_unclear", "error", func(t *testing.T) diagnosis {
+		robot, args := lively(t)
+		return plainDoctor(t, nil, robot, append(args, "--high", udpPeer(t, loopback, make([]byte, 99)).LocalAddr().String())...)
+	}},
+	{"unreachable", "error", func(t *testing.T) diagnosis {
+		return plainDoctor(t, ownNetwork(t, ":"), "10.77.0.9:8007", "--arm")
+	}},
+	{"send_errors", "error", func(t *testing.T) diagnosis {
+		shell := ownNetwork(t, "ip link set lo up; ip address add 10.77.0.1/32 dev lo; ip route add prohibit 10.77.0.9/32")
+		return plainDoctor(t, shell, "10.77.0.9:8007", "--high", "10.77.0.1:8082", "--local", "10.77.0.1:8090", "--arm")
+	}},
+	{"nothing_listens", "error", func(t *testing.T) diagnosis {
+		closed := udpPeer(t, loopback, nil)
+		at := closed.LocalAddr().String()
+		closed.Close()
+		return plainDoctor(t, nil, at, "--high", "127.0.0.1:1")
+	}},
+	{"bad_head not_lowstate", "error", func(t *testing.T) diagnosis {
+		frame := wellState(t)
+		frame[0] = 0
+		return plainDoctor(t, nil, udpPeer(t, loopback, frame).LocalAddr().String(), "--high", "127.0.0.1:1")
+	}},
+	{"level_flag not_lowstate", "error", func(t *testing.T) diagnosis {
+		var s wire.LowState
+		s.Init()
+		frame, err := wire.AppendLowState(nil, &s, wire.EncryptedCRC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plainDoctor(t, nil, udpPeer(t, loopback, frame).LocalAddr().String(), "--high", "127.0.0.1:1")
+	}},
+	{"wrong_port", "error", func(t *testing.T) diagnosis {
+		low, other := udpPeer(t, loopback, nil), udpPeer(t, loopback, nil)
+		low.Close()
+		at, err := net.ListenUDP("udp4", low.LocalAddr().(*net.UDPAddr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { at.Close() })
+		go reply(at, other, wellState(t))
+		return plainDoctor(t, nil, low.LocalAddr().String(), "--high", "127.0.0.1:1")
+	}},
+	{"overflow", "warning", func(t *testing.T) diagnosis {
+		// Somebody floods the doctor's port faster than it reads.
+		robot, args := lively(t)
+		at := udpPeer(t, loopback, nil)
+		local := at.LocalAddr().(*net.UDPAddr).AddrPort()
+		at.Close()
+		flood := udpPeer(t, loopback, nil)
+		stop := make(chan struct{})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			junk := make([]byte, 1400)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					for range 100 {
+						flood.WriteToUDPAddrPort(junk, local)
+					}
+				}
+			}
+		}()
+		defer func() { close(stop); <-ended }()
+		return plainDoctor(t, nil, robot, append(args, "--local", local.String(), "--seconds", "1")...)
+	}},
+	{"states_stopped", "error", func(t *testing.T) diagnosis {
+		robot := hungRobotWith(t, func(c *virtual.Config) { c.Lockstep = false })
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for end := time.Now().Add(patience); robot.Status().Frames < 60 && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+			robot.Fault("drop_state@now")
+		}()
+		d := plainDoctor(t, nil, robot.Addr().String(), "--seconds", "1.5")
+		<-done
+		return d
+	}},
+	{"first_contact link_loss_unknown", "warning", func(t *testing.T) diagnosis {
+		robot, args := lively(t, "--set", "first_contact.require=true", "--set", "first_contact.dir="+t.TempDir())
+		return plainDoctor(t, nil, robot, args...)
+	}},
+	{"first_contact_file", "error", func(t *testing.T) diagnosis {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "sn-00000c1a-00000001.json"), []byte("{\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return runDoctor(t, does, hungRobot(t), contactArgs(dir, only()...)...)
+	}},
+	{"hang_aborted", "error", func(t *testing.T) diagnosis {
+		robot := hungRobotWith(t, func(c *virtual.Config) { c.Lockstep = false })
+		done := make(chan struct{})
+		go func() { // whoever stands beside it has the last word
+			defer close(done)
+			for end := time.Now().Add(patience); robot.Status().LastTorque < 0 && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+			robot.Fault("remote_buttons,buttons=L2+B@now")
+		}()
+		d := runDoctor(t, nil, robot, "--hang-test", "--hung", "--set", "first_contact.dir="+passedContact(t))
+		<-done
+		robot.Stop()
+		if s := robot.Summary(); s.DampingTick < 0 || s.TorqueAfter != 0 || robot.Status().Class != virtual.ClassDamping {
+			t.Errorf("broken off, but not damped: %+v", s)
+		}
+		if f := d.find("hang_aborted"); f != nil && !strings.Contains(f.Text, "remote_stop") && !d.late() {
+			t.Errorf("%+v", f)
+		}
+		return d
+	}},
+}
+
+// byReadings are names that are made from readings alone, in agent/cmd/clawagent's TestClocks and TestWireless: nobody steps this
+// machine's clock, or puts a radio into it.
+var byReadings = []string{"clock", "clock_steps", "clock_monotonic", "route_wireless"}
+
+func TestDoctorNamesOfThisMachine(t *testing.T) {
+	for _, row := range doctorHost {
+		t.Run(row.names+"_"+row.level, func(t *testing.T) {
+			d := row.make(t)
+			for _, names := range strings.Fields(row.names) {
+				found := false
+				for _, n := range strings.Split(names, "|") {
+					f := d.find(n)
+					found = found || f != nil && (row.level == "" || f.Level == row.level || strings.HasPrefix(n, "not_"))
+				}
+				if !found {
+					t.Errorf("not named: %s %s among %+v\n%s", row.level, names, d.Findings, d.stderr)
+				}
+			}
+		})
+	}
+}
+
+// TestDoctorCodesAreMade: no name of doctor's own table is missing from the tables of these tests.
+func TestDoctorCodesAreMade(t *testing.T) {
+	out, err := exec.Command(filepath.Join(binDir, "clawagent"), "doctor", "--codes", "--json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table struct {
+		Codes []struct{ Code, By, Title string }
+	}
+	if err := json.Unmarshal(out, &table); err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]bool{}
+	for _, r := range doctorRows {
+		for _, n := range strings.Fields(r.names) {
+			made[n] = true
+		}
+	}
+	for _, r := range doctorHost {
+		for _, n := range strings.FieldsFunc(r.names, func(c rune) bool { return c == ' ' || c == '|' }) {
+			made[n] = true
+		}
+	}
+	for _, n := range byReadings {
+		made[n] = true
+	}
+	known := map[string]bool{}
+	for _, c := range table.Codes {
+		if known[c.Code] || c.Title == "" {
+			t.Errorf("%+v", c)
+		}
+		known[c.Code] = true
+		if !made[c.Code] {
+			t.Errorf("%s (%s) is made by no test", c.Code, c.Title)
+		}
+	}
+	for n := range made {
+		if !known[n] {
+			t.Errorf("%s is no name of doctor's", n)
+		}
+	}
+	if len(known) < 80 || !known[link.HintCodes[0]] {
+		t.Errorf("only %d names", len(known))
+	}
+}
+
+// TestDoctorInterrupted: Ctrl-C ends a first contact with what has passed kept, and a hang test with the robot damped.
+func TestDoctorInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	robot := hungRobot(t)
+	interrupt := func(cmd *exec.Cmd) { _ = cmd.Process.Signal(os.Interrupt) }
+	d := runDoctorWith(t, func(e *doctorEvent, cmd *exec.Cmd) []string {
+		if e.Step == "RR_hip_joint" {
+			interrupt(cmd)
+			return nil
+		}
+		return does(e)
+	}, robot, contactArgs(dir)...)
+	if !d.Interrupted || d.OK || d.code != 1 || d.Contact.Passed || !strings.Contains(d.stderr, "broken off") {
+		t.Fatalf("%+v\n%s", d, d.stderr)
+	}
+	noTorque(t, robot)
+	robot = hungRobot(t)
+	first := ""
+	d = runDoctor(t, func(e *doctorEvent) []string {
+		if first == "" {
+			first = e.Step
+		}
+		return does(e)
+	}, robot, contactArgs(dir)...)
+	if !d.OK || first != "RR_hip_joint" {
+		t.Fatalf("gone on with %s: %+v", first, d.Findings)
+	}
+	robot.Stop()
+
+	robot = hungRobotWith(t, func(c *virtual.Config) { c.Lockstep = false })
+	cmd := exec.Command(filepath.Join(binDir, "clawagent"), "doctor", "--json", "--hang-test", "--hung", "--set", "first_contact.dir="+dir, "--robot", "udp://"+robot.Addr().String())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "torque", func() bool { return robot.Status().LastTorque >= 0 })
+	interrupt(cmd)
+	_ = cmd.Wait()
+	robot.Stop()
+	if s := robot.Summary(); cmd.ProcessState.ExitCode() != 1 || s.DampingTick < 0 || s.TorqueAfter != 0 || robot.Status().Class != virtual.ClassDamping {
+		t.Errorf("exit code %d, %+v", cmd.ProcessState.ExitCode(), s)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "sn-00000c1a-00000001.json"))
+	if err != nil || !strings.Contains(string(text), `"link_loss": null`) {
+		t.Errorf("%v: a test that was broken off has left a result:\n%s", err, text)
+	}
+}

@@ -1,0 +1,263 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openclaw-rl/openclaw/sim/virtual"
+)
+
+// doctorRow is a robot that something is wrong with, and what the doctor must name: all of names, and nothing else that is a fault of
+// the robot.
+type doctorRow struct {
+	names  string // separated by spaces
+	faults []string
+	change func(*virtual.Config)
+	person person // nil: as asked
+	args   []string
+	kind   doctorKind
+}
+
+type doctorKind uint8
+
+const (
+	contact    doctorKind = iota // --first-contact, in lockstep
+	plain                        // in lockstep
+	inRealTime                   // plain, time being the point
+	hang                         // --hang-test, in real time
+)
+
+// host are names of this machine's own, whatever the robot: one that stands still for a while loses states and is slow.
+var host = []string{"realtime", "clock_unsynchronised", "clock_steps", "disk_low", "first_contact", "link_loss_unknown", "state_stale", "route_slow", "route_lossy"}
+
+// only leaves out all steps but the named, which then may be waited for in vain.
+func only(steps ...string) (args []string) {
+	all := []string{"nose_down", "roll_left", "yaw_left", "remote_stop", "remote_buttons", "remote_sticks"}
+	for _, leg := range []string{"FR", "FL", "RR", "RL"} {
+		all = append(all, leg+"_hip_joint", leg+"_thigh_joint", leg+"_calf_joint", leg+"_foot")
+	}
+	for _, s := range all {
+		if !slices.Contains(steps, s) {
+			args = append(args, "--skip", s)
+		}
+	}
+	return args
+}
+
+// instead is a person who does something else when asked for a step, however often.
+func instead(step string, acts ...string) person {
+	return func(e *doctorEvent) []string {
+		if e.Step == step && e.Part == 0 {
+			return acts
+		}
+		return does(e)
+	}
+}
+
+func silence(text string) func(*virtual.Config) {
+	return func(c *virtual.Config) {
+		s, err := virtual.ParseSilence(text)
+		if err != nil {
+			panic(err)
+		}
+		c.OnSilence = s
+	}
+}
+
+const inVain = "5" // s of the robot's time
+
+// doctorRows are all that the virtual robot can be made to be.
+var doctorRows = []doctorRow{
+	// The first contact: a robot mirrored, swapped, reversed.
+	{names: "imu_mirror_x legs_swapped feet_swapped", faults: []string{"imu_mirror,axis=x@0", "legs_swapped,a=FR,b=RL@0", "feet_swapped,a=FR,b=RL@0"}, args: []string{"--skip", "remote"}},
+	{names: "imu_mirror_y joints_swapped foot_force_zero", faults: []string{"imu_mirror,axis=y@0", "joints_swapped,leg=FL@0", "foot_force_zero@0"}, args: []string{"--skip", "remote"}},
+	{names: "imu_mirror_z joint_reversed", faults: []string{"imu_mirror,axis=z@0", "joint_reversed,joint=RL_calf@0"}, args: []string{"--skip", "feet", "--skip", "remote"}},
+	{names: "quat_order", faults: []string{"imu_quat_order@0"}, args: only("nose_down", "roll_left", "yaw_left")},
+	{names: "gyro_sign joint_noisy", faults: []string{"gyro_sign,axis=x@0", "joint_noise,joint=FL_hip@0"}, args: only("nose_down", "roll_left", "yaw_left", "FL_hip_joint", "FL_thigh_joint")},
+	{names: "gyro_units", faults: []string{"gyro_units@0"}, args: only("nose_down", "roll_left", "yaw_left")},
+	{names: "imu_noisy", faults: []string{"imu_noise@0"}, args: only("nose_down", "roll_left", "yaw_left")},
+	{names: "imu_axes", person: instead("nose_down", "turn,axis=pitch,rad=-0.45@now"), args: only("nose_down", "roll_left")},
+	{names: "joint_order", person: instead("FR_hip_joint", "hand,joint=FL_hip,rad=0.4@now"), args: only("FR_hip_joint", "FL_hip_joint")},
+	{names: "foot_order", person: instead("RR_foot", "press,foot=RL,n=80@now"), args: only("RR_foot", "RL_foot")},
+	{names: "remote_buttons", person: instead("remote_buttons", "remote_buttons,buttons=X@now+0.1"), args: only("remote_stop", "remote_buttons")},
+	{names: "remote_sticks", person: instead("remote_sticks", "remote_sticks,ly=-1@now+0.1"), args: only("remote_sticks")},
+
+	// What is waited for in vain.
+	{names: "joint_stuck", faults: []string{"joint_stuck,joint=RR_hip@0"}, args: append(only("RR_hip_joint"), "--timeout", inVain)},
+	{names: "foot_stuck", faults: []string{"foot_force_stuck,foot=FL@0"}, args: append(only("FL_foot"), "--timeout", inVain)},
+	{names: "nothing_seen", person: func(*doctorEvent) []string { return nil }, args: append(only("yaw_left"), "--timeout", inVain)},
+	{names: "joint_not_alone", person: instead("FL_hip_joint", "hand,joint=FL_hip,rad=0.4@now", "hand,joint=FL_thigh,rad=0.4@now"), args: append(only("FL_hip_joint"), "--timeout", "30")},
+
+	// What shows at rest.
+	{names: "imu_stuck remote_absent cells_missing motor_hot motor_temp_unknown", args: append(only("nose_down", "remote_stop"), "--set", "first_contact.exam.cells=10"),
+		faults: []string{"imu_stuck@0", "remote_absent@0", "cells_missing,n=3@0", "temperature,joint=FL_calf,value=80@0", "temperature,joint=FR_hip,value=0@0"}},
+	{names: "quaternion_bad cells_uneven battery_low joint_range", args: only(),
+		faults: []string{"imu_quat_scale@0", "cells,mv=3900,spread=500@0", "battery,soc=15@0", "joint_offset,joint=FR_calf,rad=1.2@0"}},
+	{names: "battery_unknown motor_mode_dropped state_not_finite", args: only(),
+		faults: []string{"cells_missing@0", "motor_drop,joint=FL_thigh@0", "joint_nan,joint=RL_hip,what=dq@0"}},
+	{names: "tilt", args: only(), faults: []string{"turn,axis=roll,rad=0.8,ms=10,how=hold@0"}},
+	{names: "gyro_bias", args: only(), change: func(c *virtual.Config) { c.Noise.GyroBias = 0.5 }},
+	{names: "acc_norm gravity_mismatch", args: only(), change: func(c *virtual.Config) { c.Noise.AccBias = 16 }},
+	{names: "gravity_mismatch", args: only(), change: func(c *virtual.Config) { c.Noise.Tilt = 0.4 }},
+	{names: "crc_form empty_datagrams", args: only(), change: func(c *virtual.Config) { c.CRC = "encrypted" }},
+	{names: "another_sender imu_noisy", args: only(), faults: []string{"other_sender,what=pose,share=0.5@0"}},
+
+	// Without anybody: what comes back, and what it says.
+	{names: "no_answer", kind: inRealTime, faults: []string{"drop_state@0"}},
+	{names: "zeros not_lowstate", kind: plain, faults: []string{"zeros_state@0"}},
+	{names: "bad_crc not_lowstate", kind: plain, faults: []string{"corrupt_state@0"}},
+	{names: "wrong_length", kind: plain, faults: []string{"short_state@0"}},
+	{names: "empty_datagrams", kind: plain, faults: []string{"empty_state@0"}},
+	{names: "foreign_sender", kind: plain, faults: []string{"foreign_state,what=lie@0"}},
+	{names: "tick_stuck", kind: plain, faults: []string{"freeze_tick@0"}},
+	{names: "state_not_finite motor_hot remote_stop", kind: plain, faults: []string{"joint_nan@0", "temperature,value=70@0", "remote_buttons@0"}},
+	{names: "motor_overheat_mode motor_mode_dropped foot_force_zero", kind: plain, faults: []string{"motor_mode,joint=FR_calf@0", "motor_drop,joint=FL_hip@0", "foot_force_zero@0"}},
+	{names: "quaternion_bad joint_range remote_absent", kind: plain, faults: []string{"imu_quat_zero@0", "joint_offset,joint=FR_calf,rad=4@0", "remote_absent@0"}},
+	{names: "tilt battery_low", kind: plain, faults: []string{"imu_tilt@0", "battery@0"}},
+	{names: "motor_temp_unknown battery_unknown", kind: plain, faults: []string{"temperature,value=0@0", "cells_missing@0"}},
+	{names: "another_sender", kind: plain, faults: []string{"other_sender,what=pose@0"}, change: func(c *virtual.Config) { c.Boot = virtual.BootFolded }},
+	{names: "sport_mode", kind: plain, change: func(c *virtual.Config) { c.Boot = virtual.BootSport }},
+	{names: "state_stale route_lossy", kind: inRealTime, faults: []string{"drop_state@0+0.1/0.3"}},
+	{names: "route_slow", kind: inRealTime, faults: []string{"delay_state,ms=20@0"}},
+	{names: "route_lossy", kind: inRealTime, faults: []string{"drop_command,p=0.1@0"}},
+
+	// What the motors do without commands.
+	{names: "link_loss_hold", kind: hang},
+	{names: "link_loss_damp", kind: hang, change: silence("damp:100ms")},
+	{names: "link_loss_limp", kind: hang, change: silence("limp:20ms")},
+	{names: "link_loss_unclear", kind: hang, change: silence("damp:20ms"), faults: []string{"hand,joint=FR_thigh,rad=0,how=hold@0", "hand,joint=FL_thigh,rad=0,how=hold@0",
+		"hand,joint=RR_thigh,rad=0,how=hold@0", "hand,joint=RL_thigh,rad=0,how=hold@0"}},
+	{names: "not_hung", kind: hang, faults: []string{"foot_force_offset,fr=200,fl=0,rr=0,rl=0@0"}},
+}
+
+// doctorTurns lets so many sessions run at a time whose time is the robot's: each keeps a core busy.
+var doctorTurns = make(chan struct{}, 3)
+
+// TestDoctorNames makes the virtual robot be, one after the other, everything that it can be, and the doctor name it. In a first
+// contact, no frame has torque.
+func TestDoctorNames(t *testing.T) {
+	passed := passedContact(t)
+	for _, row := range doctorRows {
+		t.Run(strings.ReplaceAll(row.names, " ", "+"), func(t *testing.T) {
+			t.Parallel()
+			if row.kind == contact || row.kind == plain { // the others wait more than they work
+				doctorTurns <- struct{}{}
+				defer func() { <-doctorTurns }()
+			}
+			robot := hungRobotWith(t, func(c *virtual.Config) {
+				c.Lockstep = row.kind == contact || row.kind == plain
+				if row.change != nil {
+					row.change(c)
+				}
+			}, row.faults...)
+			p := row.person
+			if p == nil {
+				p = does
+			}
+			var args []string
+			switch row.kind {
+			case contact:
+				args = contactArgs(t.TempDir())
+			case plain:
+				args = []string{"--seconds", "0.2", "--set", "control.lockstep=true"}
+			case inRealTime:
+				args = []string{"--seconds", "0.8"}
+			case hang:
+				args = []string{"--hang-test", "--hung", "--set", "first_contact.dir=" + passed}
+			}
+			d := runDoctor(t, p, robot, append(args, row.args...)...)
+			for try := 0; row.kind == hang && d.late() && try < 5; try++ { // the machine stood still, and the test was broken off
+				t.Log(d.find("hang_aborted").Text)
+				d = runDoctor(t, p, robot, args...)
+			}
+			names := strings.Fields(row.names)
+			for _, n := range names {
+				if f := d.find(n); f == nil || f.Level == "ok" && n != "link_loss_damp" {
+					t.Errorf("not named: %s", n)
+				}
+			}
+			for _, f := range d.Findings {
+				if f.Level != "ok" && !slices.Contains(names, f.Code) && !slices.Contains(host, f.Code) {
+					t.Errorf("named, and should not be: %+v", f)
+				}
+			}
+			if t.Failed() {
+				t.Logf("%+v\n%s", d.Findings, d.stderr)
+			}
+			if row.kind == contact {
+				if d.Contact.Passed {
+					t.Error("it has passed")
+				}
+				noTorque(t, robot)
+			}
+		})
+	}
+}
+
+// late says that a hang test was broken off because this machine stood still.
+func (d *diagnosis) late() bool {
+	f := d.find("hang_aborted")
+	return f != nil && (strings.Contains(f.Text, "loop_late") || strings.Contains(f.Text, "state_stale") || strings.Contains(f.Text, "end_to_end_age"))
+}
+
+// passedContact is a folder with the passed result of the robot of seed 1.
+func passedContact(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	robot := hungRobot(t)
+	if d := runDoctor(t, does, robot, contactArgs(dir)...); !d.OK || !d.Contact.Passed {
+		t.Fatalf("a healthy robot does not pass: %+v", d.Findings)
+	}
+	noTorque(t, robot)
+	return dir
+}
+
+// TestDoctorFirstContact: a healthy robot passes; a session that is broken off goes on with the rest; a robot that has passed stands.
+func TestDoctorFirstContact(t *testing.T) {
+	dir := t.TempDir()
+	robot := hungRobot(t)
+	d := runDoctor(t, does, robot, contactArgs(dir, "--skip", "joints", "--skip", "remote_sticks")...)
+	if d.OK || d.Contact.Passed || d.code != 1 || !strings.Contains(d.find("first_contact").Text, "still open: joints, remote_sticks;") {
+		t.Fatalf("incomplete: %+v", d.Findings)
+	}
+	asked := map[string]bool{}
+	d = runDoctor(t, func(e *doctorEvent) []string { asked[e.Step] = true; return does(e) }, robot, contactArgs(dir)...)
+	if !d.OK || !d.Contact.Passed || len(asked) != 13 || asked["nose_down"] || !asked["FR_hip_joint"] {
+		t.Fatalf("gone on: asked for %v: %+v", asked, d.Findings)
+	}
+	kept := 0
+	for _, e := range d.events {
+		if e.Event == "step" && e.Kept {
+			kept++
+		}
+	}
+	if kept != 9 {
+		t.Errorf("%d steps kept, want 3 motions, 4 feet and 2 of the remote", kept)
+	}
+	var file map[string]any
+	text, err := os.ReadFile(d.Contact.File)
+	if err == nil {
+		err = json.Unmarshal(text, &file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file["identity"] != "sn-00000c1a-00000001" || file["passed"] != true || file["crc_form"] != "plain" || file["version"] == "" || file["date"] == "" ||
+		len(file["steps"].([]any)) != 24 || file["record"].(map[string]any)["rest"].(map[string]any)["remote_bytes"].(string)[:4] != "5551" {
+		t.Errorf("%s", text)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".contact-*")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	// Once it has passed, the next session begins anew, and a robot that has changed is found.
+	robot.Fault("gyro_sign,axis=y@now")
+	d = runDoctor(t, does, robot, contactArgs(dir, "--skip", "joints", "--skip", "feet", "--skip", "remote")...)
+	if d.OK || d.find("gyro_sign") == nil {
+		t.Errorf("changed: %+v", d.Findings)
+	}
+	noTorque(t, robot)
+}
