@@ -16,6 +16,8 @@
 // judged alone, oldest first, in its true length, so a corrupt one never eats a good one, nothing of an earlier datagram
 // completes a short one, a longer one is refused, and every one of several waiting is taken.
 //
+// A duplicate of the socket in the guard's process (AdoptUDP) damps from the same address when the agent no longer does.
+//
 // One goroutine owns a UDP: Receive, Send, Wait and Close are not to run at the same time. Counters may be read
 // from anywhere.
 //

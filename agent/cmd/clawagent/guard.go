@@ -193,16 +193,18 @@ const (
 func (g *guarding) join() error {
 	var err error
 	for range guardTries {
-		if g.client, err = guard.Dial(g.cfg.guardSocket()); errors.Is(err, guard.ErrNoGuard) {
-			g.client, err = g.start()
+		var c *guard.Client
+		if c, err = guard.Dial(g.cfg.guardSocket()); errors.Is(err, guard.ErrNoGuard) {
+			c, err = g.start()
 		}
 		if err != nil {
 			return err
 		}
-		if err = g.client.Take(g.cfg.low()); err == nil {
+		if err = c.Take(g.cfg.low()); err == nil {
+			g.client = c
 			return nil
 		}
-		g.client.Close()
+		c.Close()
 		if refused := new(guard.Refusal); errors.As(err, &refused) {
 			return err
 		}

@@ -387,6 +387,26 @@ func TestUnitsGuard(t *testing.T) {
 	}
 }
 
+// TestDoctorRelievesTheGuard: for an agent that was killed it damps on, and doctor's frames would come between.
+func TestDoctorRelievesTheGuard(t *testing.T) {
+	t.Parallel()
+	robot := lyingRobot(t)
+	a := guardedAgent(t, robot, "--arm")
+	a.waitFor("it is armed", func() bool { return a.state().Loop.States > 10 })
+	pid := a.guard().PID
+	a.signal(syscall.SIGKILL)
+	<-a.ended
+	n := robot.Count()
+	if !robot.Await(n+20, patience) {
+		t.Fatal("nothing damps the robot")
+	}
+	r := clawagent(t, "doctor", "--robot", "udp://"+robot.Addr().String(), "--json", "--seconds", "0.2")
+	if strings.Contains(r.stdout, "another_agent") || strings.Contains(r.stdout, `"code":"guard"`) {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+	gone(t, pid)
+}
+
 // TestRunNeedsItsGuard: what is at the guard's address and is none ends the start, by name.
 func TestRunNeedsItsGuard(t *testing.T) {
 	robot := lyingRobot(t)
