@@ -98,6 +98,12 @@ type agent struct {
 // startAgent starts `clawagent run` on a free port and waits until it serves.
 func startAgent(t testing.TB, robot netip.AddrPort, args ...string) *agent {
 	t.Helper()
+	return startAgentOn(t, nil, robot, args...)
+}
+
+// startAgentOn does it with a standard error of the test's own; nil: it is kept.
+func startAgentOn(t testing.TB, stderr *os.File, robot netip.AddrPort, args ...string) *agent {
+	t.Helper()
 	args = append([]string{"run", "--json", "--robot", "udp://" + robot.String(), "--http", "127.0.0.1:0"}, args...)
 	a := &agent{t: t, cmd: exec.Command(program, args...), ended: make(chan struct{})}
 	out, err := a.cmd.StdoutPipe()
@@ -109,6 +115,9 @@ func startAgent(t testing.TB, robot netip.AddrPort, args ...string) *agent {
 		defer a.mu.Unlock()
 		return a.stderr.Write(p)
 	})
+	if stderr != nil {
+		a.cmd.Stderr = stderr
+	}
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
