@@ -81,7 +81,7 @@ func (c *culprit) at(module string) {
 					select {
 					case <-c.over:
 						return
-					case <-time.After(50 * time.Millisecond):
+					case <-time.After(250 * time.Millisecond):
 					}
 				}
 			}()
