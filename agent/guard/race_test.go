@@ -31,7 +31,6 @@ type racer struct {
 	s     *session
 	epoch atomic.Uint64 // that the agent begins
 	sent  atomic.Uint64 // torque frames
-	in    atomic.Bool   // the agent is past its look
 	end   atomic.Bool
 	dead  atomic.Bool // killed within its window
 }
