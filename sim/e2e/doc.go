@@ -13,6 +13,14 @@
 // Tests of rows of the safety table (agent/safety) come in pairs: above a threshold the act and its age, below it 60 s in
 // which nothing happens.
 //
+// # Chaos
+//
+// TestChaosLockstep (troubles of the robot and its wires), TestChaosRealTime (what systems and people do to processes and machines) and
+// TestChaosKills draw what happens from a seed, which a failure prints with the command that shows it again. They share one referee, who
+// reads every frame in the robot's log and knows nothing of the agent but the acts of its people: nothing before somebody arms, no
+// torque behind damping until somebody lets it stand, no number out of its range, one address, and an end that fits the worst that
+// happened. People's acts are marks in that same log (a kick of nothing), so that no two clocks need be compared.
+//
 // # In one process
 //
 // Most rows are tested on the built programs. Some cannot be brought about from outside them: a policy that hangs or asks for

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,6 +56,13 @@ func testMain(m *testing.M) (int, error) {
 	lib := filepath.Join(root, ".deps", runtime.GOOS+"-"+runtime.GOARCH, "lib", "libonnxruntime.so")
 	if _, err := os.Stat(lib); err == nil && os.Getenv("OPENCLAW_ONNXRUNTIME") == "" {
 		os.Setenv("OPENCLAW_ONNXRUNTIME", lib)
+	}
+	// Robots in real time sleep most of the time: more of them than there are cores may walk at once. Those in lockstep take turns.
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		if err := p.Value.Set(strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+			return 0, err
+		}
 	}
 	return m.Run(), nil
 }

@@ -1,0 +1,275 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/openclaw-rl/openclaw/agent/cli"
+	"github.com/openclaw-rl/openclaw/agent/control"
+)
+
+// This file is what is done to the programs and to the machine under them.
+
+// childEnv names the part that this test's own program plays as a child.
+const childEnv = "OPENCLAW_CHAOS_CHILD"
+
+// A child ends when its standard input does, so that none outlives the test.
+func init() {
+	part := os.Getenv(childEnv)
+	if part == "" {
+		return
+	}
+	asked := bufio.NewScanner(os.Stdin)
+	switch part {
+	case "spin": // keeps every core busy
+		threads := 4 * runtime.NumCPU()
+		runtime.GOMAXPROCS(threads + 1)
+		for range threads {
+			go func() {
+				for n := 0; ; n++ {
+					runtime.KeepAlive(n)
+				}
+			}()
+		}
+	case "eat": // takes memory and gives it back, over and over
+		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // whom the kernel ends first
+		go eat()
+	case "meter":
+		go meter()
+	}
+	for asked.Scan() {
+		if part == "meter" {
+			tell()
+		}
+	}
+	os.Exit(0)
+}
+
+// child starts a part of this program and gives its end.
+func child(t *testing.T, part string) (in io.WriteCloser, out *bufio.Reader, cmd *exec.Cmd) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+part)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // that it was killed is known
+	})
+	return in, bufio.NewReader(pipe), cmd
+}
+
+const eatBytes = 256 << 20
+
+func eat() {
+	for {
+		b, err := unix.Mmap(-1, 0, eatBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		_ = unix.Munmap(b)
+	}
+}
+
+// stalls is what a stall meter measured since it was last asked: how late a thread wakes that wants to each millisecond, above the
+// loop in priority where the system allows that.
+type stalls struct {
+	FIFO  bool    `json:"fifo"`
+	N     int     `json:"n"`
+	P50Us float64 `json:"p50_us"`
+	P99Us float64 `json:"p99_us"`
+	MaxUs float64 `json:"max_us"`
+}
+
+var measured struct {
+	sync.Mutex
+	fifo bool
+	us   []float64
+}
+
+const meterPriority = 85 // above the loop's 80, below the guard's 90
+
+func meter() {
+	runtime.LockOSThread()
+	fifo := cli.Ahead() && unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: meterPriority}, 0) == nil
+	clock := control.SystemClock{}
+	const period = int64(1e6)
+	for due := clock.Now() + period; ; {
+		clock.SleepUntil(due)
+		late := clock.Now() - due
+		measured.Lock()
+		measured.fifo = fifo
+		measured.us = append(measured.us, float64(late)/1e3)
+		measured.Unlock()
+		due += period * (1 + late/period)
+	}
+}
+
+func tell() {
+	measured.Lock()
+	us := measured.us
+	s := stalls{FIFO: measured.fifo, N: len(us)}
+	measured.us = nil
+	measured.Unlock()
+	slices.Sort(us)
+	if n := len(us); n > 0 {
+		s.P50Us, s.P99Us, s.MaxUs = us[n/2], us[n*99/100], us[n-1]
+	}
+	_ = cli.PrintJSON(os.Stdout, s)
+}
+
+// stallMeter measures in a process of its own. ask gives what came since it was last asked.
+func stallMeter(t *testing.T) (ask func() stalls) {
+	in, out, _ := child(t, "meter")
+	var mu sync.Mutex
+	return func() (s stalls) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, err := in.Write([]byte("?\n")); err != nil {
+			t.Error(err)
+		}
+		line, err := out.ReadBytes('\n')
+		if err == nil {
+			err = json.Unmarshal(line, &s)
+		}
+		if err != nil {
+			t.Errorf("the stall meter: %v: %s", err, line)
+		}
+		return s
+	}
+}
+
+// monotonicUs is CLOCK_MONOTONIC, on which the robot's log stamps frames.
+func monotonicUs() int64 { return control.SystemClock{}.Now() / 1e3 }
+
+// loopPriority is that of control.DefaultConfig.
+var loopPriority = uint32(control.DefaultConfig().Priority)
+
+// loopThread is the thread of a process that runs its control loop: the one at the loop's priority.
+func loopThread(pid int) (tid int, err error) {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, task := range tasks {
+		id, err := strconv.Atoi(task.Name())
+		if err != nil {
+			return 0, err
+		}
+		if a, err := unix.SchedGetAttr(id, 0); err == nil && a.Policy == unix.SCHED_FIFO && a.Priority == loopPriority {
+			return id, nil
+		}
+	}
+	return 0, fmt.Errorf("process %d has no thread at SCHED_FIFO %d", pid, loopPriority)
+}
+
+// deadlock holds one thread of another process, as a lock would that it never gets, and nothing else of that process, for a time. It says
+// when the thread stood still.
+func deadlock(tid int, d time.Duration) (heldUs int64, err error) {
+	runtime.LockOSThread() // a tracer is a thread
+	defer runtime.UnlockOSThread()
+	if err := unix.PtraceSeize(tid); err != nil {
+		return 0, fmt.Errorf("ptrace of thread %d: %w", tid, err)
+	}
+	if err := unix.PtraceInterrupt(tid); err != nil {
+		return 0, fmt.Errorf("ptrace of thread %d: interrupt: %w", tid, err)
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(tid, &status, unix.WALL, nil); err != nil {
+		return 0, fmt.Errorf("ptrace of thread %d: wait: %w", tid, err)
+	}
+	heldUs = monotonicUs()
+	if !status.Stopped() {
+		return heldUs, fmt.Errorf("ptrace of thread %d: it has ended: %#x", tid, status)
+	}
+	time.Sleep(d)
+	signal := uintptr(0)
+	if s := status.StopSignal(); s != unix.SIGTRAP && s != unix.SIGSTOP { // one that came just then is its own
+		signal = uintptr(s)
+	}
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, signal, 0, 0); errno != 0 && errno != unix.ESRCH {
+		return heldUs, fmt.Errorf("ptrace of thread %d: detach: %w", tid, errno)
+	}
+	return heldUs, nil
+}
+
+// smallDisk is a folder on a disk of 8 MiB that is nearly full, where the system lets us make one.
+func smallDisk(t *testing.T) (dir string, err error) {
+	const left = 16 << 10
+	dir = t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
+		return "", fmt.Errorf("mount of a tmpfs: %w", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("umount %s: %v", dir, err)
+		}
+	})
+	return dir, os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 8<<20-left), 0o600)
+}
+
+// memoryGroup makes a group of processes that may have so many bytes together.
+type memoryGroup struct{ dir string }
+
+func newMemoryGroup(t *testing.T, bytes int) (*memoryGroup, error) {
+	for _, at := range []struct{ root, limit string }{
+		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"},
+	} {
+		if _, err := os.Stat(filepath.Join(at.root, "cgroup.procs")); err != nil {
+			continue
+		}
+		dir, err := os.MkdirTemp(at.root, "openclaw-chaos-")
+		if err != nil {
+			return nil, err
+		}
+		g := &memoryGroup{dir}
+		t.Cleanup(func() {
+			// A group goes when the last process of it has; what lives on goes back first.
+			if left, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); err == nil {
+				for pid := range strings.FieldsSeq(string(left)) {
+					_ = os.WriteFile(filepath.Join(at.root, "cgroup.procs"), []byte(pid), 0)
+				}
+			}
+			if err := os.Remove(dir); err != nil {
+				t.Errorf("%v", err)
+			}
+		})
+		return g, os.WriteFile(filepath.Join(dir, at.limit), []byte(strconv.Itoa(bytes)), 0)
+	}
+	return nil, errors.New("no memory controller")
+}
+
+// add moves a process into the group.
+func (g *memoryGroup) add(pid int) error {
+	return os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+}

@@ -1,0 +1,274 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/openclaw-rl/openclaw/agent/promise"
+)
+
+const (
+	staleMs = 20. // of the guard, by default
+	// A beat is up to a period old when the loop stops, and the guard looks each millisecond and sends every second time.
+	stopMs = staleMs + tickMs + 2
+	// roomMs is for what the machine takes besides, and twice its longest stall meanwhile: the loop's thread may have been late, and
+	// the guard's.
+	roomMs = 10.
+	// watchedS is how long damping is watched, at least.
+	watchedS = 1.2
+	// benchCases share a robot and its log.
+	benchCases = 15
+	// tries that a case gets on a machine that stands still so long by itself that the robot is damped before anything was done.
+	tries = 4
+)
+
+// kill is one case: what is done to the agent of a robot that walks.
+type kill struct {
+	how   string        // kill, stop, deadlock
+	phase time.Duration // after it was seen to walk
+	hold  time.Duration // of stop and deadlock
+}
+
+func drawKill(how string, seed uint64) kill {
+	random := rand.New(rand.NewPCG(seed, 0x4B177))
+	k := kill{how: how, phase: time.Duration(random.Int64N(int64(900 * time.Millisecond))), hold: time.Second}
+	if how == "deadlock" {
+		k.hold = time.Duration(60+random.Int64N(1200)) * time.Millisecond
+	}
+	return k
+}
+
+// killed is what came of one.
+type killed struct {
+	us      float64 // from the act to the first damping frame
+	gapUs   float64 // from the last torque frame to it
+	machine stalls  // meanwhile
+	ended   bool    // the guard had to end the agent, which stood between its last look and the kernel
+	guard   guardReport
+	said    []string
+}
+
+// TestChaosKills stops the agent of a robot that walks at 0.8 m/s, at a random instant: by kill -9, by SIGSTOP for a second and then
+// SIGCONT, and by holding the loop's thread alone, as a deadlock does. The guard damps, once and for good: no torque frame reaches the
+// robot behind the first damping frame, not when the agent goes on either, until a person lets it stand again. OPENCLAW_SOAK=kills does
+// each over a hundred times. It is the other half of row 19 of the cases: what computes the targets is killed.
+func TestChaosKills(t *testing.T) {
+	realTime(t)
+	ask := stallMeter(t)
+	var mu sync.Mutex
+	all := map[string][]killed{}
+	t.Run("by", func(t *testing.T) {
+		for _, how := range []string{"kill", "stop", "deadlock"} {
+			t.Run(how, func(t *testing.T) {
+				t.Parallel()
+				soak := promise.NewWord(t, "kills", 2, 105)
+				killAll(t, soak, how, ask, func(k killed) {
+					mu.Lock()
+					defer mu.Unlock()
+					all[how] = append(all[how], k)
+				})
+			})
+		}
+	})
+	for _, how := range []string{"kill", "stop", "deadlock"} {
+		tellKills(t, how, all[how])
+	}
+}
+
+// killAll runs the cases of one kind, with a robot for some of them.
+func killAll(t *testing.T, soak *promise.Soak, how string, ask func() stalls, took func(killed)) {
+	var b *bench
+	n := 0
+	for seed := range soak.Seeds() {
+		if n%benchCases == 0 {
+			b.retire()
+			b = newBench(t, benchSetup{real: true, seed: seed})
+			b.arm()
+		}
+		n++
+		k := drawKill(how, seed)
+		func() {
+			var drawn map[string]any
+			ok := false
+			defer func() { soak.Done(seed, ok, drawn) }() // also when the test ends here
+			got := b.kill(k, ask)
+			for _, s := range got.said {
+				t.Errorf("seed %d: %s after %v, held %v: %s", seed, k.how, k.phase, k.hold, s)
+			}
+			ok = len(got.said) == 0
+			drawn = map[string]any{"phase_ms": k.phase.Milliseconds(), "hold_ms": k.hold.Milliseconds(), "damped_us": got.us, "gap_us": got.gapUs,
+				"stall_max_us": got.machine.MaxUs, "stall_p99_us": got.machine.P99Us, "agent_ended": got.ended}
+			took(got)
+		}()
+	}
+	b.retire()
+}
+
+// retire ends a bench whose log is long enough.
+func (b *bench) retire() {
+	if b == nil {
+		return
+	}
+	b.t.Helper()
+	if alive(b.agent) {
+		b.agent.end()
+		if code := b.agent.exit(); code != 0 {
+			b.t.Errorf("the agent ended with exit code %d: %s", code, tail(b.agent.err.String(), 5))
+		}
+		b.guardEnds()
+	}
+	b.robot.end()
+	b.endGuard()
+}
+
+// kill does one case.
+func (b *bench) kill(k kill, ask func() stalls) (got killed) {
+	b.t.Helper()
+	for range tries {
+		b.walkAgain()
+		time.Sleep(k.phase)
+		before := b.sync()
+		ask()
+		actUs := b.do(k)
+		if rest := watchedS - float64(monotonicUs()-actUs)/1e6; rest > 0 {
+			time.Sleep(time.Duration(rest * 1e9))
+		}
+		b.sync()
+		got = killed{machine: ask()}
+		stops := b.ref.stops[before:]
+		b.ref.ends(damps, 250)
+		got.said, b.ref.said = b.ref.said, nil
+		if len(stops) == 0 {
+			got.said = append(got.said, "no damping frame reached the robot")
+			return got
+		}
+		if stops[0].dampUs < actUs {
+			b.t.Logf("%s: damped before anything was done, the machine's longest stall %.0f us: once more", k.how, got.machine.MaxUs)
+			continue
+		}
+		if got.guard = b.askGuard(); stops[0].torqueUs*1e3 > got.guard.LatchedNs {
+			got.said = append(got.said, fmt.Sprintf("a torque frame came %d us after the guard's latch", stops[0].torqueUs-got.guard.LatchedNs/1e3))
+		}
+		got.us, got.gapUs = float64(stops[0].dampUs-actUs), float64(stops[0].dampUs-stops[0].torqueUs)
+		if most := (stopMs+roomMs)*1e3 + 2*got.machine.MaxUs; got.us > most {
+			got.said = append(got.said, fmt.Sprintf("the first damping frame came after %.0f us, want at most %.0f (longest stall %.0f)", got.us, most, got.machine.MaxUs))
+		}
+		if got.ended = !alive(b.agent); got.ended || k.how == "kill" {
+			if code := b.agent.exit(); code != -1 {
+				got.said = append(got.said, fmt.Sprintf("the agent ended with exit code %d, not by SIGKILL", code))
+			}
+		} else if st := b.state(); st.Mode != "damp" || st.fault() != "guard_tripped" && st.fault() != "loop_late" {
+			got.said = append(got.said, fmt.Sprintf("the agent says mode %s, fault %q", st.Mode, st.fault()))
+		}
+		return got
+	}
+	got.said = append(got.said, fmt.Sprintf("not tried: in %d tries the machine stood still too long", tries))
+	return got
+}
+
+// do stops the agent, and gives when.
+func (b *bench) do(k kill) (us int64) {
+	b.t.Helper()
+	pid := b.agent.cmd.Process.Pid
+	var err error
+	switch k.how {
+	case "kill":
+		us = monotonicUs()
+		err = unix.Kill(pid, unix.SIGKILL)
+	case "stop":
+		us = monotonicUs()
+		if err = unix.Kill(pid, unix.SIGSTOP); err == nil {
+			time.Sleep(k.hold)
+			err = unix.Kill(pid, unix.SIGCONT)
+		}
+	case "deadlock":
+		var tid int
+		if tid, err = loopThread(pid); err == nil {
+			us, err = deadlock(tid, k.hold)
+		}
+	}
+	if err != nil {
+		b.t.Fatalf("%s: %v", k.how, err)
+	}
+	return us
+}
+
+// sync lets the referee read what there is, and gives the number of stops so far.
+func (b *bench) sync() int {
+	b.t.Helper()
+	b.until = b.status().T
+	b.read()
+	return len(b.ref.stops)
+}
+
+// walkAgain brings the robot from wherever it is to walking, with another agent if there is none.
+func (b *bench) walkAgain() {
+	b.t.Helper()
+	if len(b.ref.stops) > 0 {
+		b.layDown()
+	}
+	if !alive(b.agent) {
+		b.does(otherAgent)
+		b.startAgent()
+		b.arm()
+	}
+	b.walk()
+}
+
+// tellKills prints what was measured.
+func tellKills(t *testing.T, how string, all []killed) {
+	if len(all) == 0 {
+		return
+	}
+	var us, gap, stall, often []float64
+	ended := 0
+	for _, k := range all {
+		us, gap, stall = append(us, k.us/1e3), append(gap, k.gapUs/1e3), append(stall, k.machine.MaxUs/1e3)
+		often = append(often, k.machine.P99Us/1e3)
+		if k.ended {
+			ended++
+		}
+	}
+	g := all[len(all)-1].guard
+	t.Logf("the guard's own lateness at the end: p50 %.0f p99 %.0f p99.9 %.0f max %.0f us", g.LateP50Us, g.LateP99Us, g.LateP999, g.LateMaxUs)
+	t.Logf("%d by %s: act to first damping frame %s; last torque frame to it %s; the machine's stalls meanwhile (a thread at SCHED_FIFO %d that wakes each millisecond): longest %s, 99th percentile %s; %d agents ended by the guard in their window",
+		len(all), how, spread(us), spread(gap), meterPriority, spread(stall), spread(often), ended)
+	t.Log(bars(us))
+}
+
+// spread is a distribution in a line, ms.
+func spread(v []float64) string {
+	v = slices.Clone(v)
+	sort.Float64s(v)
+	at := func(q float64) float64 { return v[min(int(q*float64(len(v))), len(v)-1)] }
+	return fmt.Sprintf("p50 %.2f p90 %.2f p99 %.2f max %.2f ms", at(0.5), at(0.9), at(0.99), v[len(v)-1])
+}
+
+// bars is a distribution by the millisecond.
+func bars(ms []float64) string {
+	count := map[int]int{}
+	most := 0
+	for _, v := range ms {
+		count[int(v)]++
+		most = max(most, count[int(v)])
+	}
+	var at []int
+	for ms := range count {
+		at = append(at, ms)
+	}
+	slices.Sort(at)
+	var s strings.Builder
+	s.WriteString("first damping frame by the millisecond:\n")
+	for _, ms := range at {
+		fmt.Fprintf(&s, "%5d..%-3d ms %4d %s\n", ms, ms+1, count[ms], strings.Repeat("#", (count[ms]*40+most-1)/most))
+	}
+	return s.String()
+}

@@ -1,0 +1,435 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/openclaw-rl/openclaw/agent/promise"
+	"github.com/openclaw-rl/openclaw/agent/safety"
+	"github.com/openclaw-rl/openclaw/onnx/contract/contracttest"
+)
+
+// bench is a virtual robot that logs every frame and an agent beside it, with a person's acts marked in the robot's log and a referee who
+// reads it.
+type bench struct {
+	*pair
+	agentArgs []string
+	real      bool
+	policy    string
+	log       logTail
+	ref       referee
+	seen      []entry // all but frames
+	guard     int     // its process, in real time
+}
+
+// benchSetup of a bench.
+type benchSetup struct {
+	real         bool
+	seed         uint64
+	faults       []string
+	agent, robot []string // flags beyond the usual
+}
+
+// newBench starts both programs. Nobody has armed.
+func newBench(t *testing.T, s benchSetup) *bench {
+	t.Helper()
+	b := &bench{pair: &pair{t: t, dir: t.TempDir()}, real: s.real, policy: contracttest.Policy(t, policyName), agentArgs: s.agent}
+	b.ref.lockstep = !s.real
+	b.log.path = b.pair.log()
+	args := []string{"robot", "--json", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--log", b.log.path, "--log-every-frame",
+		"--seed", fmt.Sprint(s.seed), "--fault", "remote_sticks,ly=0.8@0"}
+	if !s.real {
+		args = append(args, "--lockstep")
+	}
+	for _, f := range s.faults {
+		args = append(args, "--fault", f)
+	}
+	b.robot = launch(t, "clawsim", append(args, s.robot...)...)
+	b.low, b.ctl = b.robot.ready["low"].(string), "http://"+b.robot.ready["control"].(string)
+	b.startAgent()
+	return b
+}
+
+// startAgent starts an agent, without arming.
+func (b *bench) startAgent() {
+	b.t.Helper()
+	args := []string{"run", "--json", "--robot", "udp://" + b.low, "--policy", b.policy, "--http", "127.0.0.1:0"}
+	if !b.real {
+		args = append(args, "--lockstep", "--set", "control.lockstep_wait_ms=60000")
+	}
+	b.agent = launch(b.t, "clawagent", append(args, b.agentArgs...)...)
+	http, ok := b.agent.ready["http"].(string)
+	if !ok {
+		b.t.Fatalf("the agent did not start: %v", b.agent.ready)
+	}
+	b.http = "http://" + http + "/api/v1/"
+	if b.real {
+		guard, _ := b.agent.ready["guard"].(map[string]any)
+		pid, _ := guard["pid"].(float64)
+		if pid == 0 {
+			b.t.Fatalf("the agent has no guard: %v", b.agent.ready)
+		}
+		if b.guard == 0 {
+			b.t.Cleanup(b.endGuard)
+		}
+		b.guard = int(pid)
+	}
+}
+
+// does marks an act in the robot's log, before it is done.
+func (b *bench) does(a act) {
+	b.t.Helper()
+	b.ref.story = append(b.ref.story, a)
+	b.inject(mark) // in force with the robot's next step
+	if b.moves() {
+		from := b.status().T
+		until(b.t, "a step of the robot", func() bool { return b.status().T >= from+2*tickMs/1e3 })
+	}
+}
+
+// soon waits as until does, looking less often: each look is two requests, and time the programs lack.
+func (b *bench) soon(what string, done func() bool) {
+	b.t.Helper()
+	until(b.t, what, func() bool {
+		if done() {
+			return true
+		}
+		time.Sleep(8 * time.Millisecond)
+		return false
+	})
+}
+
+// runTo lets the robot live until its clock shows t seconds, or a little more.
+func (b *bench) runTo(t float64) {
+	b.t.Helper()
+	b.soon(fmt.Sprintf("%.1f s of robot time", t), func() bool { return b.status().T >= t })
+	b.until = t
+}
+
+// moves says whether the robot's time goes on.
+func (b *bench) moves() bool {
+	return b.real || b.ref.armed || slices.Contains(b.ref.story[:len(b.ref.story)-1], arms)
+}
+
+// arm lets frames out and waits until the robot answers.
+func (b *bench) arm() {
+	b.t.Helper()
+	b.does(arms)
+	b.must("arm", "{}")
+	b.soon("states from the robot", func() bool { s := b.state(); return s.Loop.States >= 10 && s.Remote.Present })
+}
+
+// walk is a person's way to a walking robot, from where it is damped on its belly.
+func (b *bench) walk() {
+	b.t.Helper()
+	b.does(stands)
+	b.must("mode", `{"mode":"damp"}`)
+	said := ""
+	b.soon("standing up", func() bool {
+		code, answer := b.post("mode", `{"mode":"stand"}`)
+		if said = answer; code != 200 && code != 409 {
+			b.t.Fatalf("stand: %d %s", code, answer)
+		}
+		return code == 200
+	})
+	b.soon("standing ("+said+")", func() bool {
+		s := b.state()
+		if s.fault() != "" {
+			b.t.Fatalf("standing up: mode %s, fault %q", s.Mode, s.fault())
+		}
+		return s.Phase == "ready" && b.status().Posture == "standing"
+	})
+	b.must("mode", `{"mode":"policy"}`)
+	b.soon("walking", func() bool {
+		if s := b.state(); s.fault() != "" && b.status().Posture != "walking" {
+			b.t.Fatalf("before it walked: mode %s, fault %q", s.Mode, s.fault())
+		}
+		return b.status().Posture == "walking"
+	})
+}
+
+// layDown ends all faults and puts the robot on its belly, as a person would who has looked at it.
+func (b *bench) layDown() {
+	b.t.Helper()
+	b.inject("clear@now")
+	b.steps(2)
+	b.inject("restart@now")
+	b.inject("remote_sticks,ly=0.8@now")
+	b.steps(100)
+}
+
+// steps lets the robot's time go on.
+func (b *bench) steps(n int) {
+	b.t.Helper()
+	b.runTo(b.status().T + float64(n)*tickMs/1e3)
+}
+
+// read lets the referee read what has come to the robot's log, of which the robot writes all up to the time of runTo.
+func (b *bench) read() {
+	b.t.Helper()
+	b.soon("the robot's log", func() bool {
+		entries, err := b.log.next()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for i := range entries {
+			b.ref.see(&entries[i])
+			if entries[i].Event != "frame" {
+				b.seen = append(b.seen, entries[i])
+			}
+		}
+		return b.ref.t >= b.until-0.03
+	})
+}
+
+// judge fails the test for what the referee says.
+func (b *bench) judge(want outcome) {
+	b.t.Helper()
+	const half = 250 // of the frames that a second has
+	b.read()
+	b.ref.ends(want, half)
+	b.complain()
+}
+
+func (b *bench) complain() {
+	b.t.Helper()
+	for _, s := range b.ref.said {
+		b.t.Errorf("the robot's log: %s", s)
+	}
+	b.ref.said = nil
+}
+
+// walkedAt is when it first walked.
+func (b *bench) walkedAt() float64 {
+	b.t.Helper()
+	for {
+		b.read()
+		for _, e := range b.seen {
+			if e.Event == "walking" {
+				return e.T
+			}
+		}
+		b.steps(50)
+	}
+}
+
+// exit is a program's exit code, -1 for one that a signal ended.
+func (p *program) exit() int {
+	<-p.done
+	var exit *exec.ExitError
+	if errors.As(p.state, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+// inTurn runs the cases of a soak as parallel subtests, and takes their outcomes down one at a time.
+func inTurn(t *testing.T, soak *promise.Soak, one func(*testing.T, uint64) map[string]any) {
+	var mu sync.Mutex
+	t.Run("all", func(t *testing.T) {
+		for seed := range soak.Seeds() {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				var drawn map[string]any
+				t.Cleanup(func() {
+					mu.Lock()
+					defer mu.Unlock()
+					soak.Done(seed, !t.Failed(), drawn)
+				})
+				drawn = one(t, seed)
+			})
+		}
+	})
+}
+
+// TestChaosLockstep draws schedules of troubles for a walking robot. Whatever comes, the referee finds nothing in the robot's log, the
+// robot ends as the most severe of them says, the agent names one of them, a person walks it again, and the agent ends well.
+// OPENCLAW_SOAK=chaos draws 600.
+func TestChaosLockstep(t *testing.T) {
+	t.Parallel()
+	inTurn(t, promise.NewWord(t, "chaos", 4, 600), chaosLockstep)
+}
+
+func chaosLockstep(t *testing.T, seed uint64) map[string]any {
+	s := newSchedule(seed)
+	t.Log(s)
+	turns <- struct{}{}
+	t.Cleanup(func() { <-turns })
+	var faults []string
+	for _, e := range s.events {
+		faults = append(faults, e.text)
+	}
+	b := newBench(t, benchSetup{seed: seed, faults: faults})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%v\nThe robot's log ends with\n%s", s, tail(events(b.logBytes()), 15))
+		}
+	})
+	if st := b.state(); st.Mode != "idle" || st.Loop.Sent != 0 {
+		t.Errorf("before anybody armed: mode %s, %d frames", st.Mode, st.Loop.Sent)
+	}
+	b.arm()
+	b.walk()
+	w := b.walkedAt()
+	const sitting = 4.5 // s, of a fault that lasts a second or two, and the way down
+	b.runTo(w + chaosSpan + sitting + 1 + closing)
+	st := b.state()
+	want := s.ends()
+	b.judge(b.honest(t, want, &st))
+	b.severity(s, w, &st)
+	if t.Failed() {
+		return nil
+	}
+
+	if st.fault() != "" || s.does() > safety.None {
+		b.layDown()
+		b.walk()
+		b.steps(500)
+		b.judge(walks)
+		if st := b.state(); st.fault() != "" {
+			t.Errorf("walking again: mode %s, fault %q", st.Mode, st.fault())
+		}
+	}
+	b.agent.end()
+	b.robot.end()
+	if code := b.agent.exit(); code != 0 {
+		t.Errorf("the agent ended with exit code %d", code)
+	}
+	return map[string]any{"events": len(s.events), "does": s.does().String(), "fault": st.fault()}
+}
+
+// honest is the outcome that is asked for, but for a robot that was thrown over: what nobody asked for may be done about that.
+func (b *bench) honest(t *testing.T, want outcome, st *state) outcome {
+	b.read()
+	if want != walks || st.fault() != "tilt" && st.fault() != "joint_speed" || !b.ref.fell && b.ref.tilt < 0.55 {
+		return want
+	}
+	t.Logf("thrown over: tilt %.2f rad, fault %s", b.ref.tilt, st.fault())
+	if st.Severity == "stand_hold" {
+		return stays
+	}
+	return damps
+}
+
+// severity compares what the agent says it did with what the schedule asks for.
+func (b *bench) severity(s *schedule, walked float64, st *state) {
+	b.t.Helper()
+	names, sits := []string{""}, false
+	most := s.does()
+	if most > safety.None {
+		names = nil
+	}
+	for _, e := range s.events {
+		sits = sits || e.does == safety.Sit
+		for _, f := range e.names {
+			names = append(names, f.String())
+		}
+	}
+	if most == safety.None && st.fault() != "" {
+		return // thrown over, as honest says
+	}
+	if !slices.Contains(names, st.fault()) {
+		b.t.Errorf("the agent says fault %q, want one of %q", st.fault(), names)
+	}
+	// What would damp a robot that walks says nothing of one that has sat down.
+	if st.Severity != most.String() && !(most == safety.Damp && sits && st.Severity == "sit") {
+		b.t.Errorf("the agent says severity %s, want %v", st.Severity, most)
+	}
+	if mode := map[safety.Severity]string{safety.None: "policy", safety.StandHold: "stand", safety.Cut: "estop"}[most]; mode != "" && st.Mode != mode {
+		b.t.Errorf("the agent says mode %s, want %s", st.Mode, mode)
+	}
+	if due := s.damped(); due > 0 {
+		const slack = 0.05 // s: faults begin with a state, and lost ones hide the next
+		if len(b.ref.stops) == 0 || b.ref.stops[0].t > walked+due+slack {
+			b.t.Errorf("damped: %+v, want by %.3f s", b.ref.stops, walked+due)
+		}
+	}
+}
+
+// alive says whether a program has not ended.
+func alive(p *program) bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// realTime skips on a system that does not let the programs come before others: there nothing can be said about times.
+func realTime(t *testing.T) {
+	t.Helper()
+	refused := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its priority
+		refused <- unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: loopPriority}, 0)
+	}()
+	if err := <-refused; err != nil {
+		t.Skipf("needs the right to SCHED_FIFO %d (CAP_SYS_NICE, or RLIMIT_RTPRIO): %v", loopPriority, err)
+	}
+}
+
+// guardReport is what a guard says of itself.
+type guardReport struct {
+	Killed    uint64  `json:"killed"`
+	LatchedNs int64   `json:"latched_ns"`
+	LateP50Us float64 `json:"late_p50_us"`
+	LateP99Us float64 `json:"late_p99_us"`
+	LateP999  float64 `json:"late_p999_us"`
+	LateMaxUs float64 `json:"late_max_us"`
+}
+
+func (b *bench) askGuard() (r guardReport) {
+	b.t.Helper()
+	out, err := exec.Command(filepath.Join(binDir, "clawagent"), "guard", "--status", "--json", "--robot", "udp://"+b.low).Output()
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	if err != nil {
+		b.t.Fatalf("clawagent guard --status: %v: %s", err, out)
+	}
+	return r
+}
+
+// guardPID is the process of the guard that the agent has now.
+func (b *bench) guardPID() int {
+	b.t.Helper()
+	var s struct {
+		Guard struct {
+			PID int `json:"pid"`
+		} `json:"guard"`
+	}
+	code, body, err := call("GET", b.http+"state", "")
+	if err == nil {
+		err = json.Unmarshal(body, &s)
+	}
+	if err != nil || code != 200 {
+		b.t.Fatalf("GET state: %d %v", code, err)
+	}
+	return s.Guard.PID
+}
+
+// guardEnds waits for the guard of an agent that has ended in order.
+func (b *bench) guardEnds() {
+	b.t.Helper()
+	until(b.t, "the guard's end", func() bool { return b.guard == 0 || unix.Kill(b.guard, 0) != nil })
+	b.guard = 0
+}
+
+// endGuard ends one that has nobody to guard any more and would wait for a while.
+func (b *bench) endGuard() {
+	if b.guard != 0 {
+		_ = unix.Kill(b.guard, unix.SIGKILL) // it may have ended by itself
+		b.guard = 0
+	}
+}
