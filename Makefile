@@ -120,9 +120,10 @@ opd-experiment: build-torch ## compare distillation with PPO alone at equal time
 # A promise's test is named TestPromise<n>...; it runs a short seeded sample unless OPENCLAW_SOAK is n, and then the full count, writing
 # a line of JSON a case to the file OPENCLAW_SOAK_LOG names. So do the tests of this table, each under a word: WORD FOLDER TEST [TAG].
 # The log stays: a soak that was ended goes on with the cases that it has not, of the same commit. To begin anew remove it.
-SOAKS = mutants ./agent/safety TestMutants\n hour ./sim/e2e TestSoakHourOfWalking\n memory ./learner/cmd/clawlearn TestMemoryOfARunIsFlat torch\n
+SOAKS = mutants ./agent/safety TestMutants\n mutants ./agent/guard TestMutants\n hour ./sim/e2e TestSoakHourOfWalking\n memory ./learner/cmd/clawlearn TestMemoryOfARunIsFlat torch\n \
+	chaos ./sim/e2e TestChaosLockstep\n storms ./sim/e2e TestChaosRealTime\n kills ./sim/e2e TestChaosKills\n
 PROMISE ?=
-soak: deps ## run the full count of one promise's test, or go on with it, log in out/soak [PROMISE=n|mutants|hour|memory]
+soak: deps ## run the full count of one promise's test, or go on with it, log in out/soak [PROMISE=n|mutants|hour|memory|chaos|storms|kills]
 	@tests=$$(grep -rEo --include='*_test.go' '^func TestPromise0*[0-9]+' . | \
 		sed -E 's/^(.*)\/[^/]*:func TestPromise0*([0-9]+)$$/\2 \1 TestPromise0*\2([^0-9].*)?/' | sort -u | sort -ns; printf ' $(SOAKS)'); \
 	found=$$(awk -v n='$(PROMISE)' 'n != "" && $$1 == n' <<<"$$tests"); \
