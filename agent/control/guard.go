@@ -9,16 +9,27 @@ import (
 // whole, and its guard with it, does not count.
 const guardLostTicks = 50
 
-// SetGuard gives the loop a guard anew, after the one before was lost. It is taken as soon as the mode gives no torque.
-func (l *Loop) SetGuard(w *guard.Watch) { l.nextGuard.Store(w) }
+// SetGuard gives the loop a guard anew, after the one before was lost. It is taken as soon as the mode gives no torque. One goroutine
+// at a time calls it.
+func (l *Loop) SetGuard(w *guard.Watch) {
+	var s guard.Status
+	if l.Guard(&s) { // what it did counts on; its page stays readable behind its end
+		l.guardTrips.Store(s.Trips)
+		l.guardFrames.Store(s.Frames)
+	}
+	l.nextGuard.Store(w)
+}
 
-// Guard copies what the guard's page says; false without a guard. It may be called from anywhere.
+// Guard copies what the guard's page says, with the trips and frames of those before it; false without a guard. It may be called from
+// anywhere.
 func (l *Loop) Guard(s *guard.Status) bool {
 	w := l.nextGuard.Load()
 	if w == nil {
 		return false
 	}
 	w.Status(s)
+	s.Trips += l.guardTrips.Load()
+	s.Frames += l.guardFrames.Load()
 	return true
 }
 

@@ -92,7 +92,9 @@ type Loop struct {
 	knockNs   atomic.Int64  // frames may leave until then though it is silent
 	sportSeen atomic.Bool
 	nextGuard atomic.Pointer[guard.Watch]
-	mistake   atomic.Pointer[error] // what went wrong in this program beside the loop
+	// Of guards that were lost.
+	guardTrips, guardFrames atomic.Uint64
+	mistake                 atomic.Pointer[error] // what went wrong in this program beside the loop
 	// policyFailed: the policy gave no usable action.
 	policyFailed atomic.Bool
 

@@ -49,6 +49,10 @@ func Dial(address string) (*Client, error) {
 	case err != nil:
 		return nil, fmt.Errorf("guard: socket %s: %w", address, err)
 	}
+	if _, err := peerOf(conn); err != nil { // it would be given the robot's socket
+		conn.Close()
+		return nil, err
+	}
 	return &Client{conn: conn, lost: make(chan struct{})}, nil
 }
 

@@ -123,6 +123,12 @@ func TestOwnLateness(t *testing.T) {
 			r.clock.now += 10e6
 		}
 	}
+	r.onSend = func(send func() error) error {
+		if r.watch.Window() {
+			t.Error("the window is open for a damping frame: stopped there, the agent would be killed for nothing")
+		}
+		return send()
+	}
 	from := r.robot.Count()
 	r.run(2)
 	r.only(from, 1)
@@ -483,6 +489,15 @@ func TestGuardIsLost(t *testing.T) {
 	r.only(from, 35)
 	if r.trips() != 1 {
 		t.Errorf("%d trips", r.trips())
+	}
+	// What a lost guard has done is not forgotten.
+	var first, then guard.Status
+	r.loop.Guard(&first)
+	r.guard = newGuard(t, r)
+	r.client = connect(t, r.guard)
+	r.loop.SetGuard(r.register(r.client, r.registration(stale)))
+	if r.loop.Guard(&then); first.Trips != 1 || then.Trips != 1 || then.Frames != first.Frames || then.Latched {
+		t.Errorf("%d trips and %d frames, under another guard %d and %d", first.Trips, first.Frames, then.Trips, then.Frames)
 	}
 }
 

@@ -365,7 +365,7 @@ func (g *Guard) newSession(fd int, who peer, reg Registration) (s *session, page
 // peer is the process at the other end.
 type peer struct{ pid int }
 
-// peerOf says who it is. The guard serves its own user alone: an abstract socket is open to all.
+// peerOf says who it is. Guard and agent trust their own user alone: an abstract socket is open to all, and so is its name.
 func peerOf(conn *net.UnixConn) (p peer, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -381,7 +381,7 @@ func peerOf(conn *net.UnixConn) (p peer, err error) {
 	case cred.Pid <= 0:
 		return p, errors.New("guard: a process of another PID namespace cannot be watched")
 	case int(cred.Uid) != os.Geteuid():
-		return peer{int(cred.Pid)}, fmt.Errorf("guard: process %d is user %d's, this guard user %d's", cred.Pid, cred.Uid, os.Geteuid())
+		return peer{int(cred.Pid)}, fmt.Errorf("guard: process %d at the other end is user %d's, this one user %d's", cred.Pid, cred.Uid, os.Geteuid())
 	}
 	return peer{int(cred.Pid)}, nil
 }

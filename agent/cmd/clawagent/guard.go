@@ -25,7 +25,7 @@ import (
 
 // guardHeapBytes is where the guard's garbage collector begins to work. A
 // message costs some ten kB.
-const guardHeapBytes = 16 << 20
+const guardHeapBytes = 48 << 20
 
 func newGuard(loader *cli.Loader[config]) *cobra.Command {
 	var asJSON, status, inherited bool
