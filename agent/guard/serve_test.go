@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -506,5 +507,50 @@ func TestStartNoProgram(t *testing.T) {
 	defer c.Close()
 	if err := c.Take(netip.MustParseAddrPort("127.0.0.1:9")); err == nil || !errors.Is(err, io.EOF) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
 		t.Errorf("a program that is no guard: %v", err)
+	}
+}
+
+// TestAnotherUser: a socket's name is open to every user of this computer. The guard serves none but its own, and an agent gives its robot's
+// socket to none but its own's guard.
+func TestAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to be somebody else for a moment")
+	}
+	s := serve(t)
+	const nobody = 65534
+	type outcome struct {
+		conn *net.UnixConn
+		l    *net.UnixListener
+		err  error
+	}
+	done := make(chan outcome)
+	name := s.address + "/nobody"
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine, and its user with it
+		var o outcome
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+			o.err = errno
+		} else if o.conn, o.err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: s.address, Net: "unixpacket"}); o.err == nil {
+			o.l, o.err = guard.Listen(name)
+		}
+		done <- o
+	}()
+	o := <-done
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
+	defer o.conn.Close()
+	defer o.l.Close()
+	if _, err := o.conn.Write(guard.Request("take", s.registration())); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 8192)
+	_ = o.conn.SetReadDeadline(time.Now().Add(patience))
+	n, err := o.conn.Read(answer)
+	if err != nil || !strings.Contains(string(answer[:n]), fmt.Sprintf("is user %d's, this one user 0's", nobody)) {
+		t.Errorf("%s, %v", answer[:n], err)
+	}
+	if _, err := guard.Dial(name); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("is user %d's", nobody)) {
+		t.Errorf("another user's guard: %v", err)
 	}
 }
