@@ -188,7 +188,7 @@ func runDoctorWith(t *testing.T, p func(*doctorEvent, *exec.Cmd) []string, robot
 // contactArgs are those of a first contact in lockstep, with its results in a folder, and as long for a motion as a busy machine may take.
 func contactArgs(dir string, more ...string) []string {
 	return append([]string{"--first-contact", "--set", "control.lockstep=true", "--set", "control.lockstep_wait_ms=60000",
-		"--set", "first_contact.dir=" + dir, "--timeout", "600"}, more...)
+		"--set", "first_contact.dir=" + dir, "--set", "first_contact.exam.rest_seconds=0.5", "--timeout", "600"}, more...)
 }
 
 // noTorque fails the test if the robot has seen a frame with torque. It ends the robot.

@@ -73,9 +73,12 @@ const inVain = "5" // s of the robot's time
 // doctorRows are all that the virtual robot can be made to be.
 var doctorRows = []doctorRow{
 	// The first contact: a robot mirrored, swapped, reversed.
-	{names: "imu_mirror_x legs_swapped feet_swapped", faults: []string{"imu_mirror,axis=x@0", "legs_swapped,a=FR,b=RL@0", "feet_swapped,a=FR,b=RL@0"}, args: []string{"--skip", "remote"}},
-	{names: "imu_mirror_y joints_swapped foot_force_zero", faults: []string{"imu_mirror,axis=y@0", "joints_swapped,leg=FL@0", "foot_force_zero@0"}, args: []string{"--skip", "remote"}},
-	{names: "imu_mirror_z joint_reversed", faults: []string{"imu_mirror,axis=z@0", "joint_reversed,joint=RL_calf@0"}, args: []string{"--skip", "feet", "--skip", "remote"}},
+	{names: "imu_mirror_x legs_swapped feet_swapped", faults: []string{"imu_mirror,axis=x@0", "legs_swapped,a=FR,b=RL@0", "feet_swapped,a=FR,b=RL@0"},
+		args: only("nose_down", "roll_left", "yaw_left", "FR_hip_joint", "FR_thigh_joint", "FR_calf_joint", "RL_hip_joint", "RL_thigh_joint", "RL_calf_joint", "FR_foot", "RL_foot")},
+	{names: "imu_mirror_y joints_swapped foot_force_zero", faults: []string{"imu_mirror,axis=y@0", "joints_swapped,leg=FL@0", "foot_force_zero@0"},
+		args: only("nose_down", "roll_left", "yaw_left", "FL_thigh_joint", "FL_calf_joint", "FR_foot")},
+	{names: "imu_mirror_z joint_reversed", faults: []string{"imu_mirror,axis=z@0", "joint_reversed,joint=RL_calf@0"},
+		args: only("nose_down", "roll_left", "yaw_left", "RL_thigh_joint", "RL_calf_joint")},
 	{names: "quat_order", faults: []string{"imu_quat_order@0"}, args: only("nose_down", "roll_left", "yaw_left")},
 	{names: "gyro_sign joint_noisy", faults: []string{"gyro_sign,axis=x@0", "joint_noise,joint=FL_hip@0"}, args: only("nose_down", "roll_left", "yaw_left", "FL_hip_joint", "FL_thigh_joint")},
 	{names: "gyro_units", faults: []string{"gyro_units@0"}, args: only("nose_down", "roll_left", "yaw_left")},
@@ -204,7 +207,7 @@ func (d *diagnosis) late() bool {
 	return f != nil && (strings.Contains(f.Text, "loop_late") || strings.Contains(f.Text, "state_stale") || strings.Contains(f.Text, "end_to_end_age"))
 }
 
-// passedContact is a folder with the passed result of the robot of seed 1.
+// passedContact is a folder with the passed result of the virtual robot of the default serial number.
 func passedContact(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -260,4 +263,30 @@ func TestDoctorFirstContact(t *testing.T) {
 		t.Errorf("changed: %+v", d.Findings)
 	}
 	noTorque(t, robot)
+}
+
+// TestDoctorLetsStand: the robot that has passed stands, another one at the same place does not, and no frame has torque.
+func TestDoctorLetsStand(t *testing.T) {
+	passed := passedContact(t)
+	asked := []string{"--set", "first_contact.require=true", "--set", "first_contact.dir=" + passed}
+	p := start(t, setup{agent: asked, still: true})
+	p.stand()
+	p.agent.end()
+	p.robot.end()
+
+	p = start(t, setup{agent: asked, still: true, robot: []string{"--sn", "[3098, 2]"}})
+	until(t, "states", func() bool { s := p.state(); return s.Mode == "listen" && s.Loop.States >= 10 })
+	code, answer := p.post("mode", `{"mode":"stand"}`)
+	if code != 409 || !strings.Contains(answer, `"code":"first_contact"`) || !strings.Contains(answer, "sn-00000c1a-00000002") ||
+		!strings.Contains(answer, "clawagent doctor --first-contact --robot udp://"+p.low) {
+		t.Errorf("%d %s", code, answer)
+	}
+	if s := p.status(); s.LastTorque >= 0 {
+		t.Errorf("torque at tick %d", s.LastTorque)
+	}
+	_, text, err := call("GET", p.http+"state", "")
+	if err != nil || !strings.Contains(string(text), `"link_loss":{"behaviour":"unknown","warning":"link-loss behaviour unknown: with the robot hung run clawagent doctor --hang-test`) {
+		t.Errorf("%v %s", err, text)
+	}
+	p.end()
 }

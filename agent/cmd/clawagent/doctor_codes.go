@@ -61,6 +61,24 @@ var fromFaults = []safety.Fault{
 	safety.MotorTempUnknown, safety.MotorModeDropped, safety.BatteryLow, safety.BatteryUnknown, safety.RemoteAbsent, safety.RemoteStop,
 }
 
+// hintTitles are the meanings of the link's hints; what to do depends on what was seen.
+var hintTitles = map[string]string{
+	"unreachable":     "The robot's address cannot be reached",
+	"nothing_listens": "The machine is there, and nothing listens at the port",
+	"no_answer":       "Commands leave, and nothing at all comes back",
+	"send_errors":     "This computer's network refuses to send",
+	"wrong_length":    "What comes has another length than a Go1's state",
+	"empty_datagrams": "Datagrams of no bytes come: another program's",
+	"zeros":           "Only zeros come: the main board has no data",
+	"bad_head":        "What comes does not begin as a state does",
+	"level_flag":      "States come from another level than the low one",
+	"bad_crc":         "States come damaged",
+	"wrong_port":      "The robot's machine answers from another port",
+	"foreign_sender":  "Somebody else sends to us",
+	"overflow":        "This computer's receive queue was full",
+	"not_lowstate":    "Nothing that came was a state",
+}
+
 // codes is the whole table, each once.
 func codes() (all []codeInfo) {
 	seen := map[string]bool{}
@@ -74,8 +92,8 @@ func codes() (all []codeInfo) {
 		add(c)
 	}
 	for _, h := range link.HintCodes {
-		if h != "nothing_sent" { // doctor sends
-			add(codeInfo{Code: h, By: "link", Title: "The link's counters show it"})
+		if title, ok := hintTitles[h]; ok { // of nothing_sent there is none: doctor sends
+			add(codeInfo{Code: h, By: "link", Title: title})
 		}
 	}
 	for _, f := range fromFaults {

@@ -1,0 +1,362 @@
+package main
+
+import (
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openclaw-rl/openclaw/agent/control"
+	"github.com/openclaw-rl/openclaw/agent/firstcontact"
+	"github.com/openclaw-rl/openclaw/agent/link"
+	"github.com/openclaw-rl/openclaw/agent/link/linktest"
+	"github.com/openclaw-rl/openclaw/agent/safety"
+	"github.com/openclaw-rl/openclaw/agent/wire"
+)
+
+// contactOf is a result of the robot at an address, whose states carry no serial number.
+func contactOf(low netip.AddrPort, passed bool) *contactFile {
+	var s wire.LowState
+	c := &contactFile{Identity: identity(&s, low), Robot: low.String(), CRCForm: "plain", Passed: passed}
+	c.stamp(time.Unix(1.7e9, 0))
+	return c
+}
+
+// TestStandWantsFirstContact: a robot that has to have passed its first contact gets no torque before it has.
+func TestStandWantsFirstContact(t *testing.T) {
+	robot := lyingRobot(t)
+	dir := t.TempDir()
+	a := startAgent(t, robot.Addr(), "--lockstep", "--set", "first_contact.require=true", "--set", "first_contact.dir="+dir)
+	a.post("/api/v1/arm", "{}")
+	a.until("states come", func(s *state) bool { return s.Loop.States >= 10 })
+	refused := func(says string) {
+		t.Helper()
+		status, answer := a.try("/api/v1/mode", `{"mode":"stand"}`)
+		if status != http.StatusConflict || !strings.Contains(answer, `"code":"first_contact"`) || !strings.Contains(answer, says) ||
+			!strings.Contains(answer, "clawagent doctor --first-contact --robot udp://"+robot.Addr().String()) {
+			t.Errorf("%d %s, want a refusal that says %q and the command", status, answer, says)
+		}
+	}
+	refused("no result of host-")
+	path := contactPath(dir, contactOf(robot.Addr(), true).Identity)
+	for says, text := range map[string]string{
+		"cannot be read":      "{",
+		"format 9, want 1":    `{"format":9}`,
+		"is of another robot": `{"format":1,"identity":"sn-00000001-00000002","passed":true}`,
+		"did not pass":        `{"format":1,"identity":"` + contactOf(robot.Addr(), true).Identity + `","passed":false}`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		refused(says)
+	}
+	if n := robot.Count(linktest.Damping); n != robot.Count() {
+		t.Errorf("%d of %d frames were no damping frames", robot.Count()-n, robot.Count())
+	}
+	if err := contactOf(robot.Addr(), true).store(dir); err != nil {
+		t.Fatal(err)
+	}
+	a.post("/api/v1/mode", `{"mode":"stand"}`)
+	a.until("it stands", func(s *state) bool { return s.Mode == "stand" && s.Phase == "ready" })
+}
+
+// TestHardwareAlwaysWantsFirstContact: a robot that is not on this machine is asked for it, whatever the configuration says.
+func TestHardwareAlwaysWantsFirstContact(t *testing.T) {
+	robot := linktest.New(t, linktest.Config{Addr: netip.AddrPortFrom(ownAddr(t), 0), FreeRunning: true})
+	dir := t.TempDir()
+	a := startAgent(t, robot.Addr(), "--sport-off", "--no-guard", "--set", "first_contact.dir="+dir)
+	a.post("/api/v1/arm", "{}")
+	a.until("states come", func(s *state) bool { return s.Loop.States >= 10 })
+	if status, answer := a.try("/api/v1/mode", `{"mode":"stand"}`); status != http.StatusConflict || !strings.Contains(answer, `"code":"first_contact"`) {
+		t.Errorf("%d %s", status, answer)
+	}
+	if s := a.get("/api/v1/state"); !strings.Contains(s, `"link_loss":{"behaviour":"unknown","warning":"link-loss behaviour unknown: `) {
+		t.Error(s)
+	}
+	if n := robot.Count(linktest.Damping); n != robot.Count() {
+		t.Errorf("%d of %d frames were no damping frames", robot.Count()-n, robot.Count())
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	low := netip.MustParseAddrPort("192.168.123.10:8007")
+	var s wire.LowState
+	if got := identity(&s, low); !strings.HasPrefix(got, "host-") || !strings.HasSuffix(got, "-192.168.123.10-8007") || strings.ContainsAny(got, "/ \\") {
+		t.Errorf("without a serial number: %s", got)
+	}
+	s.SN = [2]uint32{0xC1A, 7}
+	if got := identity(&s, low); got != "sn-00000c1a-00000007" {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestContactFile: it comes back as it was kept; what cannot be one is refused by name; a folder that cannot be written leaves the old
+// one.
+func TestContactFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "for it")
+	low := netip.MustParseAddrPort("127.0.0.1:8007")
+	c := contactOf(low, true)
+	c.LinkLoss = &linkLoss{Behaviour: firstcontact.Damps, Trials: []firstcontact.LossTrial{{AwayRad: 0.5}}}
+	c.Steps = []contactStep{{"rest", firstcontact.Passed, c.Date}}
+	if err := c.store(dir); err != nil {
+		t.Fatal(err)
+	}
+	back, err := loadContact(dir, c.Identity)
+	if err != nil || !back.Passed || back.Date != "2023-11-14T22:13:20Z" || back.LinkLoss.Behaviour != firstcontact.Damps || back.Steps[0].Result != firstcontact.Passed || back.Version == "" {
+		t.Errorf("%+v %v", back, err)
+	}
+	if none, err := loadContact(dir, "sn-00000000-00000001"); none != nil || err != nil {
+		t.Errorf("a robot without a result: %v %v", none, err)
+	}
+	path := contactPath(dir, c.Identity)
+	for says, text := range map[string]string{
+		"unexpected": `{"format":1,`,
+		"format 0":   `{}`,
+		"result":     `{"format":1,"identity":"` + c.Identity + `","steps":[{"step":"rest","result":"fine"}]}`,
+		"at most":    strings.Repeat(" ", maxContact+1),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := loadContact(dir, c.Identity); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%.40s: %v, want an error that says %q and names the file", text, err, says)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.store(dir); err == nil || !strings.Contains(err.Error(), "result not kept") {
+		t.Errorf("a folder in the file's place: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".contact-*")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestLinkLossIsReadAnew: an agent that runs hears of a hang test without being started again.
+func TestLinkLossIsReadAnew(t *testing.T) {
+	cfg := defaultConfig()
+	cfg.Robot, cfg.FirstContact.Dir, cfg.FirstContact.Require = "udp://127.0.0.1:8007", t.TempDir(), true
+	known := contacts{cfg: &cfg}
+	var s control.Snapshot
+	if b, warning := known.tell(&s); b != "unknown" || !strings.Contains(warning, "--hang-test --robot udp://127.0.0.1:8007") {
+		t.Errorf("%s %s", b, warning)
+	}
+	c := contactOf(cfg.low(), true)
+	c.LinkLoss = &linkLoss{Behaviour: firstcontact.Holds}
+	if err := c.store(cfg.FirstContact.Dir); err != nil {
+		t.Fatal(err)
+	}
+	known.at = time.Now().Add(-lossFresh - time.Second)
+	if b, warning := known.tell(&s); b != "hold" || warning != "" {
+		t.Errorf("%s %s", b, warning)
+	}
+}
+
+// TestClocks: what two moments on this machine's clocks say.
+func TestClocks(t *testing.T) {
+	const s = int64(1e9)
+	from := clockReading{wallNs: 1000 * s, monoNs: 50 * s, rawNs: 49 * s, synced: true, known: true}
+	for _, c := range []struct {
+		name string
+		to   clockReading
+		want string
+	}{
+		{"well", clockReading{1001 * s, 51 * s, 50 * s, true, true}, "clock"},
+		{"slewed by 400 ppm", clockReading{1001*s + 400e3, 51*s + 400e3, 50 * s, true, true}, "clock"},
+		{"nobody tells", clockReading{1001 * s, 51 * s, 50 * s, false, false}, "clock"},
+		{"not synchronised", clockReading{1001 * s, 51 * s, 50 * s, false, true}, "clock_unsynchronised"},
+		{"stepped forward", clockReading{1001*s + 20e6, 51 * s, 50 * s, true, true}, "clock_steps"},
+		{"stepped back", clockReading{1000 * s, 51 * s, 50 * s, true, true}, "clock_steps"},
+		{"stands still", clockReading{1001 * s, 50 * s, 50 * s, true, true}, "clock_monotonic"},
+		{"too slow", clockReading{1001 * s, 51*s - 5e6, 50 * s, true, true}, "clock_monotonic"},
+	} {
+		d := &diagnosis{}
+		d.clocks(from, c.to)
+		found := d.find(c.want)
+		if found == nil || (found.Level == levelOK) != (c.want == "clock") {
+			t.Errorf("%s: %+v, want %s", c.name, d.Findings, c.want)
+		}
+	}
+	if r := readClocks(); r.wallNs == 0 || r.monoNs == 0 || r.rawNs == 0 {
+		t.Errorf("this machine's: %+v", r)
+	}
+}
+
+func TestWireless(t *testing.T) {
+	sys := t.TempDir()
+	for _, dir := range []string{"wlan0/wireless", "wlp3s0/phy80211", "eth0/queues"} {
+		if err := os.MkdirAll(filepath.Join(sys, "class", "net", dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]bool{"wlan0": true, "wlp3s0": true, "eth0": false, "lo": false, "": false, "../class": false} {
+		if got := wireless(sys, name); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+	if got := interfaceOf(localhost); got != "lo" {
+		t.Errorf("127.0.0.1 is of %s", got)
+	}
+}
+
+// TestDoctorCodesOfTheSource: what the source names is in the table, with a remedy of its own or of the table's.
+func TestDoctorCodesOfTheSource(t *testing.T) {
+	table := map[string]codeInfo{}
+	for _, c := range codes() {
+		table[c.Code] = c
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || len(call.Args) < 3 {
+				return true
+			}
+			if receiver, ok := method.X.(*ast.Ident); !ok || receiver.Name != "d" {
+				if inner, ok := method.X.(*ast.SelectorExpr); !ok || inner.Sel.Name != "d" {
+					return true
+				}
+			}
+			switch method.Sel.Name {
+			case "add":
+				code, ok := call.Args[1].(*ast.BasicLit)
+				if !ok {
+					return true // of another table, checked below
+				}
+				calls++
+				text, _ := strconv.Unquote(code.Value)
+				c, known := table[text]
+				level, _ := call.Args[0].(*ast.Ident)
+				remedy, isText := call.Args[2].(*ast.BasicLit)
+				if !known || level == nil || level.Name != "levelOK" && c.Remedy == "" && isText && remedy.Value == `""` {
+					t.Errorf("%s: %s is not in the table, or has no remedy", name, text)
+				}
+			case "fault":
+				fault, ok := call.Args[1].(*ast.SelectorExpr)
+				if !ok {
+					return true // list, whose callers are seen
+				}
+				calls++
+				found := false
+				for _, f := range fromFaults {
+					found = found || strings.ReplaceAll(strings.ToLower(fault.Sel.Name), "_", "") == strings.ReplaceAll(f.String(), "_", "")
+				}
+				if !found {
+					t.Errorf("%s: safety.%s is not in the table", name, fault.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	if calls < 30 {
+		t.Errorf("only %d calls: this test looks at the wrong thing", calls)
+	}
+	for _, h := range link.HintCodes {
+		if _, ok := table[h]; !ok && h != "nothing_sent" {
+			t.Errorf("the link's %s is not in the table", h)
+		}
+	}
+	for i := range firstcontact.Codes {
+		if _, ok := table[firstcontact.Codes[i].Name]; !ok {
+			t.Errorf("%s is not in the table", firstcontact.Codes[i].Name)
+		}
+	}
+	for _, f := range []safety.Fault{safety.StateNotFinite, safety.MotorModeDropped} {
+		if table[f.String()].Remedy != safety.Faults[f].Remedy {
+			t.Errorf("%s: two remedies", f)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write DOCTOR.md from the table of codes")
+
+// TestDoctorFile: DOCTOR.md is what the table says.
+func TestDoctorFile(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# What `clawagent doctor` names\n\nMade from the table in `doctor_codes.go` (`go test ./agent/cmd/clawagent -run DoctorFile -update`). Codes do not change. " +
+		"With `--json` each finding has `code`, `level` (error, warning, ok), `text` and `remedy`; an error keeps the robot from being ready.\n")
+	for _, by := range []struct{ by, title string }{
+		{"host", "This computer, and the programs on it"}, {"link", "The way to the robot, and what comes back"}, {"state", "What its states say"},
+		{"first-contact", "The first contact: hung, damping frames only"}, {"hang-test", "The hang test: hung, Kp 5"},
+	} {
+		b.WriteString("\n## " + by.title + "\n\n| code | what it means | what to do |\n|---|---|---|\n")
+		for _, c := range codes() {
+			if c.By == by.by {
+				remedy := c.Remedy
+				switch c.Code {
+				case "clock", "disk", "sport_mode_off", "route", "states", "link_loss_damp":
+					remedy = "nothing: that is well"
+				}
+				if remedy == "" {
+					remedy = "as the finding says"
+				}
+				b.WriteString("| `" + c.Code + "` | " + c.Title + " | " + remedy + " |\n")
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile("DOCTOR.md", []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile("DOCTOR.md")
+	if err != nil || string(got) != b.String() {
+		t.Fatalf("DOCTOR.md is not what the table says; run go test ./agent/cmd/clawagent -run DoctorFile -update (%v)", err)
+	}
+}
+
+// TestDoctorCodesForPeople: the table is printed for people, too.
+func TestDoctorCodesForPeople(t *testing.T) {
+	r := clawagent(t, "doctor", "--codes")
+	for _, want := range []string{"CODE", "imu_mirror_x", "first-contact", "The IMU is mirrored: its x axis points backwards", "link_loss_hold"} {
+		if r.code != 0 || !strings.Contains(r.stdout, want) {
+			t.Errorf("exit code %d, no %q in\n%s", r.code, want, r.stdout)
+		}
+	}
+}
+
+// TestFirstContactForPeople: what a person reads, who does nothing.
+func TestFirstContactForPeople(t *testing.T) {
+	robot := lyingRobot(t)
+	args := []string{"doctor", "--first-contact", "--robot", "udp://" + robot.Addr().String(), "--timeout", "1", "--set", "control.lockstep=true", "--set", "first_contact.dir=" + t.TempDir()}
+	r := clawagent(t, args...)
+	for _, want := range []string{"first contact with host-", "damping frames only", " 2/24 rest", "let it hang still", " 3/24 nose_down       -> failed", "error    imu_stuck: ", "22/24 remote_stop     -> timed out: nothing_seen", "12/24 RR_hip_joint",
+		"not ready"} {
+		if r.code != 1 || !strings.Contains(r.stdout, want) {
+			t.Errorf("exit code %d, no %q in\n%s", r.code, want, r.stdout)
+		}
+	}
+	if strings.Contains(r.stdout, "\r") {
+		t.Error("a live line where nobody looks")
+	}
+	if n := robot.Count(linktest.Damping); n == 0 || n != robot.Count() {
+		t.Errorf("%d of %d frames were damping frames, want all", n, robot.Count())
+	}
+}
