@@ -53,20 +53,20 @@ func load(t *testing.T, base string) *burden {
 					return
 				case <-every.C:
 				}
-				what, path, body := http.MethodGet, "state", ""
+				what, url, body := http.MethodGet, base+"state", ""
 				switch n % 20 {
 				case 0:
-					path = "../../metrics"
+					url = strings.TrimSuffix(base, "/api/v1/") + "/metrics"
 				case 1, 5, 9, 13, 17:
-					what, path, body = http.MethodPost, "command", fmt.Sprintf(`{"vx":0,"vy":0,"wz":0,"expires":%.6f}`, clock+0.5)
+					what, url, body = http.MethodPost, base+"command", fmt.Sprintf(`{"vx":0,"vy":0,"wz":0,"expires":%.6f}`, clock+0.5)
 				}
-				code, answer, err := call(what, base+path, body)
+				code, answer, err := call(what, url, body)
 				b.requests.Add(1)
 				if err != nil || code != 200 && code != 409 && code != 503 { // 409: it came too late; 503: too many scrapes at once
 					b.failed.Add(1)
 				}
 				var s state
-				if path == "state" && json.Unmarshal(answer, &s) == nil {
+				if what == http.MethodGet && json.Unmarshal(answer, &s) == nil {
 					clock = s.Clock
 				}
 			}
