@@ -458,6 +458,7 @@ func FuzzStates(f *testing.F) {
 	f.Add(make([]byte, wire.LowStateSize), uint8(5))
 	f.Fuzz(func(t *testing.T, b []byte, at uint8) {
 		cfg := testConfig()
+		cfg.StepSeconds, cfg.RestSeconds = 1, 0.5
 		e := New(cfg, nil)
 		e.rec.Rest.RemotePresent = true
 		e.rec.Rest.Foot[0].Mean = 1

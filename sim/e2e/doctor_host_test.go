@@ -269,6 +269,12 @@ var doctorHost = []struct {
 		<-done
 		return d
 	}},
+	{"another_sender", "error", func(t *testing.T) diagnosis {
+		robot := hungRobotWith(t, func(c *virtual.Config) { c.Lockstep, c.Boot = false, virtual.BootFolded }).Addr().String()
+		other := launch(t, "clawsim", "sender", "--json", "--to", robot, "--from", "127.0.0.2:0", "--what", "pose")
+		defer other.end()
+		return plainDoctor(t, nil, robot)
+	}},
 	{"first_contact link_loss_unknown", "warning", func(t *testing.T) diagnosis {
 		robot, args := lively(t, "--set", "first_contact.require=true", "--set", "first_contact.dir="+t.TempDir())
 		return plainDoctor(t, nil, robot, args...)

@@ -82,6 +82,12 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 	}
 	t.say("hang test of %s at %s: Kp %d, five silences of %.0f ms. Ctrl-C damps and ends it.", file.Identity, cfg.low(), hangKp, firstcontact.LossSeconds*1e3)
 	control.Realtime(&cfg.Control)
+	defer func() {
+		if p := recover(); p != nil { // a mistake of ours: the motors first
+			_ = h.damped(context.WithoutCancel(ctx), hangDamps, false)
+			panic(p)
+		}
+	}()
 	trials, err := h.run(ctx, form, t)
 	// However it went: the motors first, and also for a person who has had enough.
 	_ = h.damped(context.WithoutCancel(ctx), hangDamps, false)
