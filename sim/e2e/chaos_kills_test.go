@@ -161,7 +161,8 @@ func (b *bench) kill(k kill, ask func() stalls) (got killed) {
 		if most := (stopMs+roomMs)*1e3 + 2*got.machine.MaxUs; got.us > most {
 			got.said = append(got.said, fmt.Sprintf("the first damping frame came after %.0f us, want at most %.0f (longest stall %.0f)", got.us, most, got.machine.MaxUs))
 		}
-		if got.ended = !alive(b.agent); got.ended || k.how == "kill" {
+		if gone := !alive(b.agent); gone || k.how == "kill" {
+			got.ended = k.how != "kill"
 			if code := b.agent.exit(); code != -1 {
 				got.said = append(got.said, fmt.Sprintf("the agent ended with exit code %d, not by SIGKILL", code))
 			}

@@ -17,7 +17,6 @@ type entry struct {
 	T       float64    `json:"t"` // s
 	Event   string     `json:"event"`
 	Class   string     `json:"class"`
-	From    string     `json:"from"`
 	Kp      float64    `json:"kp"`
 	Kd      float64    `json:"kd"`
 	Torques []float64  `json:"torques"`
@@ -138,16 +137,18 @@ type referee struct {
 	untrue  int                    // faults in force that make the agent's view of the joints untrue
 	trueAt  float64                // s
 	corrupt bool                   // frames are damaged on their way
-	frames  []float64              // s, of the newest ones
-	states  []entry                // the newest ones
-	tilt    float64                // rad, the largest
-	fell    bool
-	torques int     // frames
-	stops   []stop  // each time that damping followed torque
-	t       float64 // s, of the newest record
-	torque  entry   // newest torque frame
-	said    []string
-	kinds   map[string]int
+	// corruptTo: s, those that were may be refused until then.
+	corruptTo float64
+	frames    []float64 // s, of the newest ones
+	states    []entry   // the newest ones
+	tilt      float64   // rad, the largest
+	fell      bool
+	torques   int     // frames
+	stops     []stop  // each time that damping followed torque
+	t         float64 // s, of the newest record
+	torque    entry   // newest torque frame
+	said      []string
+	kinds     map[string]int
 }
 
 // stop is a damping frame behind a torque frame.
@@ -178,7 +179,7 @@ func (r *referee) see(e *entry) {
 	case "sender":
 		r.from(e.Sender)
 	case "reject":
-		if e.Reason != "dropped" && !r.corrupt {
+		if e.Reason != "dropped" && !r.corrupt && !(e.T < r.corruptTo) {
 			r.say("refused", "the robot refuses a datagram of ours: %s", e.Reason)
 		}
 	case "state":
@@ -208,8 +209,8 @@ func (r *referee) fault(e *entry) {
 	if slices.Contains(harmless, e.Kind) {
 		return
 	}
-	if e.Kind == "corrupt_command" {
-		r.corrupt = e.On
+	if e.Kind == "corrupt_command" { // the last of its frames is refused when it is over
+		r.corrupt, r.corruptTo = e.On, e.T+settleS
 	}
 	if r.trueAt = e.T + settleS; e.On {
 		r.untrue++

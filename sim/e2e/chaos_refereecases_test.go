@@ -115,6 +115,12 @@ func TestReferee(t *testing.T) {
 			s.damping(600)
 		}, damps, nil},
 		{"a command lost by a fault", func(s *script) { s.add(`"event":"reject","reason":"dropped","count":1`) }, walks, nil},
+		{"a command damaged by a fault", func(s *script) {
+			s.add(`"event":"fault","kind":"corrupt_command","on":true,"fault":"corrupt_command,samples=1@now","id":2`)
+			s.add(`"event":"fault","kind":"corrupt_command","on":false,"fault":"corrupt_command,samples=1@now","id":2`)
+			s.add(`"event":"reject","reason":"crc","count":1,"bytes":614`)
+			s.torque(60, 0.8)
+		}, walks, nil},
 		{"starts outside and moves in", func(s *script) {
 			s.damping(2)
 			s.does(stands)
@@ -170,6 +176,12 @@ func TestReferee(t *testing.T) {
 			s.torque(600, 0.8)
 		}, walks, []string{"too much"}},
 		{"refused by the robot", func(s *script) { s.add(`"event":"reject","reason":"non-finite","count":1,"bytes":614`) }, walks, []string{"refused"}},
+		{"refused by the robot, long behind damaged ones", func(s *script) {
+			s.add(`"event":"fault","kind":"corrupt_command","on":true,"fault":"corrupt_command,samples=1@now","id":2`)
+			s.add(`"event":"fault","kind":"corrupt_command","on":false,"fault":"corrupt_command,samples=1@now","id":2`)
+			s.torque(60, 0.8)
+			s.add(`"event":"reject","reason":"crc","count":1,"bytes":614`)
+		}, walks, []string{"refused"}},
 		{"another address", func(s *script) {
 			s.add(`"event":"sender","sender":"127.0.0.1:1001","before":"127.0.0.1:1000"`)
 			s.torque(600, 0.8)
