@@ -30,7 +30,7 @@ func (r *running) figures() map[string]float64 {
 
 // TestPromise07Counts: no tick is skipped silently. The loop is woken late at random, by up to 18 ms, while clients ask for all that
 // there is to be read, send commands and force the garbage collector; each period that passed is then a tick or a miss in /metrics, each
-// lateness lies in the right bucket, and no deadlines are made up for in a burst. A case is 1500 ticks. Half an hour of it in real time,
+// lateness lies in the right bucket, and no deadlines are made up for in a burst. A case is 600 ticks. Half an hour of it in real time,
 // by the built programs, is TestPromise07 of sim/e2e.
 func TestPromise07Counts(t *testing.T) {
 	promise.New(t, 7, 1, 100).Run(t, func(t *testing.T, seed uint64) map[string]any {
@@ -45,7 +45,7 @@ func TestPromise07Counts(t *testing.T) {
 		clock.grant(0)
 		clock.bend = func() int64 {
 			switch k := random.IntN(100); {
-			case k < 2:
+			case k < 4:
 				return random.Int64N(18e6)
 			case k < 30:
 				return random.Int64N(1e6)
@@ -70,7 +70,7 @@ func TestPromise07Counts(t *testing.T) {
 				runtime.GC()
 			}
 		})
-		for range 150 {
+		for range 60 {
 			clock.grant(10 * control.PeriodNs)
 		}
 		cancel()
@@ -121,7 +121,7 @@ func TestPromise07Counts(t *testing.T) {
 				t.Errorf("%s is %v, want %d", name, got, want)
 			}
 		}
-		if buckets < 10 || missed < 20 || late < 20 || s.Mode != control.Listen {
+		if buckets < 10 || missed < 20 || late < 5 || s.Mode != control.Listen {
 			t.Errorf("%d buckets, %d misses, %d late, mode %v: this case shows nothing", buckets, missed, late, s.Mode)
 		}
 		return map[string]any{"ticks": len(clock.wakes), "missed": missed, "late_over_1ms": late}
