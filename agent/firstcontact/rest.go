@@ -49,7 +49,7 @@ type restSums struct {
 }
 
 // maxSway is how far the body may turn while it is at rest, rad.
-const maxSway = 0.1
+const maxSway = 0.05
 
 // atRest gathers. A body that sways begins it anew, while there is time.
 func (e *Examiner) atRest(nowNs int64, s *wire.LowState) {

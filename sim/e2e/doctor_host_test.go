@@ -291,7 +291,7 @@ var doctorHost = []struct {
 		done := make(chan struct{})
 		go func() { // whoever stands beside it has the last word
 			defer close(done)
-			for end := time.Now().Add(patience); robot.Status().LastTorque < 0 && time.Now().Before(end); {
+			for end := time.Now().Add(patience); robot.Status().LastTorque <= 0 && time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
 			}
 			robot.Fault("remote_buttons,buttons=L2+B@now")
@@ -411,7 +411,7 @@ func TestDoctorInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "torque", func() bool { return robot.Status().LastTorque >= 0 })
+	until(t, "torque", func() bool { return robot.Status().LastTorque > 0 })
 	interrupt(cmd)
 	_ = cmd.Wait()
 	robot.Stop()
