@@ -9,6 +9,10 @@
 //	           ▼           │              │                   ▼
 //	      policy thread: rollout.Run   Arm, SetMode, ...   HTTP, logs
 //
+// A guard in a process of its own (agent/guard) watches the loop's beat in
+// shared memory. The loop looks at the guard's latch right before each torque
+// frame, and a person's act alone begins a new epoch.
+//
 // The loop takes no lock, allocates nothing, writes no log and does bounded
 // work. Others hand it values through slots of which each side owns its own
 // (triple), and read what it publishes the same way, so that nothing they do

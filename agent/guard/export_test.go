@@ -29,6 +29,9 @@ func (g *Guard) Over() { g.current.Load().over.Store(true) }
 // Window says whether a torque frame is on its way.
 func (w *Watch) Window() bool { return w.agent.window.Load() != 0 }
 
+// BeatNs is the loop's newest beat.
+func (w *Watch) BeatNs() int64 { return w.agent.beatNs.Load() }
+
 // Epoch is what stands in the page.
 func (w *Watch) Epoch() uint64 { return w.agent.epoch.Load() }
 

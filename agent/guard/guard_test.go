@@ -610,3 +610,40 @@ func TestRunEndsTheEpoch(t *testing.T) {
 		t.Error("ended within an epoch")
 	}
 }
+
+// TestPanickingLoop: while its last damping frames leave it still beats, so the guard does not take its turn; then it is disarmed.
+func TestPanickingLoop(t *testing.T) {
+	r := newRig(t, stale)
+	var beats []int64
+	r.onSend = func(func() error) error {
+		if beats == nil {
+			beats = []int64{}
+			panic("told to")
+		}
+		beats = append(beats, r.watch.BeatNs())
+		r.clock.now += 2e6
+		return nil
+	}
+	done := make(chan any, 1)
+	go func() {
+		defer func() { done <- recover() }()
+		_ = r.loop.Run(context.Background())
+	}()
+	_ = r.loop.Arm(context.Background()) // answered, or the loop has ended meanwhile
+	select {
+	case p := <-done:
+		if p != "told to" {
+			t.Fatalf("ended with %v", p)
+		}
+	case <-time.After(patience):
+		t.Fatal("does not end")
+	}
+	if len(beats) < 250 || r.watch.Epoch() != 0 {
+		t.Errorf("%d damping frames, epoch %x", len(beats), r.watch.Epoch())
+	}
+	for i := 1; i < len(beats); i++ {
+		if beats[i] != beats[i-1]+2e6 {
+			t.Fatalf("frame %d left with a beat of %d, the one before with %d", i, beats[i], beats[i-1])
+		}
+	}
+}

@@ -27,6 +27,7 @@ func TestMutants(t *testing.T) {
 		edit("lateness counts by the judge's limit alone", loop, "		limit = min(limit, l.guard.StaleNs())\n", ""),
 		edit("a lost guard is not seen", loop, "l.guardStill < guardLostTicks", "true"),
 		edit("the end leaves the guard armed", loop, "	if l.guard != nil {\n		l.guard.End()\n", "	if false {\n		l.guard.End()\n"),
+		edit("a loop that panics beats no more", control, "		l.beat(l.clock.Now())\n", ""),
 		// The guard.
 		edit("the window is looked at before the latch", "guard.go",
 			"	g.page.latched.Store(epoch) // first; then the look at the window\n", "",
