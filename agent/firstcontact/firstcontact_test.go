@@ -395,6 +395,28 @@ func TestSway(t *testing.T) {
 	}
 }
 
+// TestNoiseIsNoSway: what jumps from state to state is not waited for.
+func TestNoiseIsNoSway(t *testing.T) {
+	cfg := testConfig()
+	h := newHung(14)
+	h.wrong = func(s *wire.LowState) {
+		for i := range s.IMU.Quaternion {
+			s.IMU.Quaternion[i] += float32(0.03 * h.draw.NormFloat64())
+		}
+	}
+	e := New(cfg, nil)
+	e.Begin(Rest)
+	var s wire.LowState
+	states := 0
+	for st := (Status{}); st.Phase != Done; states++ {
+		h.state(&s)
+		st = e.Add(h.nowNs, &s)
+	}
+	if most := int((cfg.RestSeconds + 0.5) * 500); states > most {
+		t.Errorf("at rest for %d states, want at most %d", states, most)
+	}
+}
+
 // TestRepeatedStates: a robot that sends each state twice, or whose states come late in bursts, is judged the same.
 func TestRepeatedStates(t *testing.T) {
 	cfg := testConfig()

@@ -60,7 +60,9 @@ func (e *Examiner) atRest(nowNs int64, s *wire.LowState) {
 		r.lo, r.hi = math.Inf(1), math.Inf(-1)
 	}
 	q := quatOf(s)
-	if norm(turned(r.beganAt, q)) > maxSway && float64(nowNs-e.startNs)/1e9 < e.cfg.StepSeconds {
+	// What the quaternion jumps from state to state is no sway.
+	noise := math.Sqrt(r.step2 / float64(max(r.n, 1)))
+	if norm(turned(r.beganAt, q)) > maxSway+4*noise && float64(nowNs-e.startNs)/1e9 < e.cfg.StepSeconds {
 		*r = restSums{}
 		return
 	}
