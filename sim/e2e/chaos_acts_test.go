@@ -217,10 +217,15 @@ func deadlock(tid int, d time.Duration) (heldUs int64, err error) {
 	if s := status.StopSignal(); s != unix.SIGTRAP && s != unix.SIGSTOP { // one that came just then is its own
 		signal = uintptr(s)
 	}
-	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, signal, 0, 0); errno != 0 && errno != unix.ESRCH {
+	switch _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, signal, 0, 0); errno {
+	case 0:
+		return heldUs, nil
+	case unix.ESRCH: // its process was ended meanwhile, and is not gone until the tracer knows
+		_, err := unix.Wait4(tid, &status, unix.WALL, nil)
+		return heldUs, err
+	default:
 		return heldUs, fmt.Errorf("ptrace of thread %d: detach: %w", tid, errno)
 	}
-	return heldUs, nil
 }
 
 // smallDisk is a folder on a disk of 8 MiB that is nearly full, where the system lets us make one.
