@@ -316,6 +316,7 @@ var byReadings = []string{"clock", "clock_steps", "clock_monotonic", "route_wire
 func TestDoctorNamesOfThisMachine(t *testing.T) {
 	for _, row := range doctorHost {
 		t.Run(row.names+"_"+row.level, func(t *testing.T) {
+			t.Parallel() // they wait more than they work
 			d := row.make(t)
 			for _, names := range strings.Fields(row.names) {
 				found := false

@@ -144,6 +144,40 @@ func TestContactFile(t *testing.T) {
 	}
 }
 
+// FuzzContactFile: whatever lies in a result's place, it is a result or an error, and only one that says so lets a robot stand.
+func FuzzContactFile(f *testing.F) {
+	low := netip.MustParseAddrPort("127.0.0.1:8007")
+	dir := f.TempDir()
+	good := contactOf(low, true)
+	if err := good.store(dir); err != nil {
+		f.Fatal(err)
+	}
+	path := contactPath(dir, good.Identity)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"format":1,"identity":"` + good.Identity + `","passed":1e400,"link_loss":{"trials":null}}`))
+	f.Add([]byte(`{"format":1,"passed":true,"passed":false}`))
+	cfg := defaultConfig()
+	cfg.Robot, cfg.FirstContact.Dir, cfg.FirstContact.Require = "udp://"+low.String(), dir, true
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := loadContact(dir, good.Identity)
+		if (c == nil) != (err != nil) {
+			t.Fatalf("%+v %v", c, err)
+		}
+		known := contacts{cfg: &cfg}
+		if may := known.mayStand(new(wire.LowState)) == nil; may != (c != nil && c.Passed && strings.Contains(string(text), "true")) {
+			t.Errorf("may stand: %v with %q", may, text)
+		}
+		known.linkLoss(new(wire.LowState))
+	})
+}
+
 // TestLinkLossIsReadAnew: an agent that runs hears of a hang test without being started again.
 func TestLinkLossIsReadAnew(t *testing.T) {
 	cfg := defaultConfig()

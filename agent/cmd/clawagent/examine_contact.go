@@ -105,6 +105,8 @@ func liveText(step firstcontact.Step, st *firstcontact.Status) string {
 		return "let go of everything first"
 	case st.Phase == firstcontact.Settling:
 		return "wait: let it hang level and still"
+	case group != firstcontact.Remote && math.Abs(st.Value) < 0.1*st.Want:
+		return "now: nothing moves yet"
 	case group == firstcontact.Motions:
 		text = fmt.Sprintf("turns about %s by %+.0f of %.0f degrees", name([]string{"x", "y", "z"}), st.Value*180/math.Pi, st.Want*180/math.Pi)
 	case group == firstcontact.Joints:

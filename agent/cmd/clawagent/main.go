@@ -7,7 +7,8 @@
 //	             └ journal:        what changed, for people and for tests
 //	clawagent guard:  damps the robot when run dies or stands still; run starts it
 //	clawagent drive:  a velocity from the command line, over that HTTP
-//	clawagent doctor: why does no state arrive, and what to do
+//	clawagent doctor: why does no state arrive, is this the robot in the documents,
+//	                  what do its motors do without commands, and what to do
 package main
 
 import (
