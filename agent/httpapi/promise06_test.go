@@ -214,7 +214,6 @@ func TestPromise06Gate(t *testing.T) {
 		if eye.torque == 0 || walks == 0 || counts[200] == 0 || counts[400] == 0 || policy.answers.Load() < answers {
 			t.Errorf("%d joints under torque, %d walks, %v, %d answers: this case shows nothing", eye.torque, walks, counts, policy.answers.Load())
 		}
-		t.Logf("%v", counts)
 		return map[string]any{"status": counts, "ticks": ticks, "walks": walks, "answers": policy.answers.Load(), "bad_states": eye.nonsense,
 			"worst_angle": eye.worstQ, "worst_torque": eye.worstTorq, "grown_mib": withinTenMiB(t, before)}
 	})
