@@ -137,7 +137,10 @@ func (b *bench) kill(k kill, ask func() stalls) (got killed) {
 		b.walkAgain()
 		time.Sleep(k.phase)
 		before := b.sync()
-		ask()
+		if machine := ask(); b.ref.class != "torque" {
+			b.t.Logf("%s: damped before anything was done, the machine's longest stall %.0f us: once more", k.how, machine.MaxUs)
+			continue
+		}
 		actUs := b.do(k)
 		if rest := watchedS - float64(monotonicUs()-actUs)/1e6; rest > 0 {
 			time.Sleep(time.Duration(rest * 1e9))
