@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/agent/control"
 )
 
@@ -121,7 +120,7 @@ const meterPriority = 85 // above the loop's 80, below the guard's 90
 
 func meter() {
 	runtime.LockOSThread()
-	fifo := cli.Ahead() && unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: meterPriority}, 0) == nil
+	fifo := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: meterPriority}, 0) == nil
 	clock := control.SystemClock{}
 	const period = int64(1e6)
 	for due := clock.Now() + period; ; {
@@ -145,7 +144,7 @@ func tell() {
 	if n := len(us); n > 0 {
 		s.P50Us, s.P99Us, s.MaxUs = us[n/2], us[n*99/100], us[n-1]
 	}
-	_ = cli.PrintJSON(os.Stdout, s)
+	_ = json.NewEncoder(os.Stdout).Encode(s)
 }
 
 // stallMeter measures in a process of its own. ask gives what came since it was last asked.
