@@ -138,7 +138,7 @@ func (b *bench) kill(k kill, ask func() stalls) (got killed) {
 		time.Sleep(k.phase)
 		before := b.sync()
 		if machine := ask(); b.ref.class != "torque" {
-			b.t.Logf("%s: damped before anything was done, the machine's longest stall %.0f us: once more", k.how, machine.MaxUs)
+			b.tooEarly(k, &machine)
 			continue
 		}
 		actUs := b.do(k)
@@ -155,7 +155,7 @@ func (b *bench) kill(k kill, ask func() stalls) (got killed) {
 			return got
 		}
 		if stops[0].dampUs < actUs {
-			b.t.Logf("%s: damped before anything was done, the machine's longest stall %.0f us: once more", k.how, got.machine.MaxUs)
+			b.tooEarly(k, &got.machine)
 			continue
 		}
 		if got.guard = b.askGuard(); stops[0].torqueUs*1e3 > got.guard.LatchedNs {
@@ -177,6 +177,12 @@ func (b *bench) kill(k kill, ask func() stalls) (got killed) {
 	}
 	got.said = append(got.said, fmt.Sprintf("not tried: in %d tries the machine stood still too long", tries))
 	return got
+}
+
+// tooEarly tells of a robot that was damped before anything was done.
+func (b *bench) tooEarly(k kill, machine *stalls) {
+	b.t.Logf("%s: damped before anything was done, longest stall of the machine %.0f us, of the robot's program so far %.1f ms: once more",
+		k.how, machine.MaxUs, b.ref.stallMs)
 }
 
 // do stops the agent, and gives when.

@@ -31,6 +31,7 @@ type entry struct {
 	Height  float64    `json:"height"`
 	Tilt    float64    `json:"tilt"`
 	Heading [2]float64 `json:"heading"` // m/s, along and across
+	StallMs float64    `json:"stall_ms"`
 	// noNumber: one of its numbers is none that JSON knows.
 	noNumber bool
 }
@@ -143,6 +144,7 @@ type referee struct {
 	states    []entry   // the newest ones
 	tilt      float64   // rad, the largest
 	fell      bool
+	stallMs   float64 // the longest of the robot's own program
 	torques   int     // frames
 	stops     []stop  // each time that damping followed torque
 	t         float64 // s, of the newest record
@@ -188,6 +190,8 @@ func (r *referee) see(e *entry) {
 		for r.states[0].T < e.T-closing {
 			r.states = r.states[1:]
 		}
+	case "stall":
+		r.stallMs = max(r.stallMs, e.StallMs)
 	case "fall":
 		r.fell = true
 	case "limp":
