@@ -207,14 +207,15 @@ func TestClocks(t *testing.T) {
 		to   clockReading
 		want string
 	}{
-		{"well", clockReading{1001 * s, 51 * s, 50 * s, true, true}, "clock"},
-		{"slewed by 400 ppm", clockReading{1001*s + 400e3, 51*s + 400e3, 50 * s, true, true}, "clock"},
-		{"nobody tells", clockReading{1001 * s, 51 * s, 50 * s, false, false}, "clock"},
-		{"not synchronised", clockReading{1001 * s, 51 * s, 50 * s, false, true}, "clock_unsynchronised"},
-		{"stepped forward", clockReading{1001*s + 20e6, 51 * s, 50 * s, true, true}, "clock_steps"},
-		{"stepped back", clockReading{1000 * s, 51 * s, 50 * s, true, true}, "clock_steps"},
-		{"stands still", clockReading{1001 * s, 50 * s, 50 * s, true, true}, "clock_monotonic"},
-		{"too slow", clockReading{1001 * s, 51*s - 5e6, 50 * s, true, true}, "clock_monotonic"},
+		{"well", clockReading{1001 * s, 51 * s, 50 * s, 0, true, true}, "clock"},
+		{"slewed by 400 ppm", clockReading{1001*s + 400e3, 51*s + 400e3, 50 * s, 0, true, true}, "clock"},
+		{"nobody tells", clockReading{1001 * s, 51 * s, 50 * s, 0, false, false}, "clock"},
+		{"not synchronised", clockReading{1001 * s, 51 * s, 50 * s, 0, false, true}, "clock_unsynchronised"},
+		{"stepped forward", clockReading{1001*s + 20e6, 51 * s, 50 * s, 0, true, true}, "clock_steps"},
+		{"stepped back", clockReading{1000 * s, 51 * s, 50 * s, 0, true, true}, "clock_steps"},
+		{"stands still", clockReading{1001 * s, 50 * s, 50 * s, 0, true, true}, "clock_monotonic"},
+		{"too slow", clockReading{1001 * s, 51*s - 5e6, 50 * s, 0, true, true}, "clock_monotonic"},
+		{"held up while it read", clockReading{1001 * s, 51*s - 5e6, 50 * s, 6e6, true, true}, "clock"},
 	} {
 		d := &diagnosis{}
 		d.clocks(from, c.to)
