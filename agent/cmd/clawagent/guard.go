@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -176,11 +177,15 @@ func printReport(w io.Writer, r *guard.Report, asJSON bool) {
 		r.PID, r.Robot, what, r.Trips, r.LateP50Us, r.LateP99Us, r.LateMaxUs)
 }
 
-// guarding is run's side of the guard.
+// guarding is the side of a program that gives the robot torque. It calls join before it binds a socket (the guard may hold the address
+// for an agent that was killed), register with that socket, and close when it has ended the epoch, or cannot.
 type guarding struct {
-	cfg    *config
-	log    *slog.Logger
-	client *guard.Client
+	cfg *config
+	log *slog.Logger // for keep
+
+	mu     sync.Mutex
+	client *guard.Client // nil: none yet
+	closed bool
 }
 
 const (
@@ -201,7 +206,7 @@ func (g *guarding) join() error {
 			return err
 		}
 		if err = c.Take(g.cfg.low()); err == nil {
-			g.client = c
+			g.set(c)
 			return nil
 		}
 		c.Close()
@@ -213,11 +218,30 @@ func (g *guarding) join() error {
 	return err
 }
 
+// set makes c the connection, unless close came meanwhile.
+func (g *guarding) set(c *guard.Client) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.client = c; g.closed {
+		c.Close()
+	}
+}
+
+// close hangs up: the guard takes an agent that has not ended its epoch for dead, and damps in its place.
+func (g *guarding) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed = true; g.client != nil {
+		g.client.Close()
+	}
+}
+
 func (g *guarding) start() (*guard.Client, error) {
 	return guard.Start("/proc/self/exe", []string{"guard", "--inherited", "--robot", g.cfg.Robot, "--socket", g.cfg.guardSocket(),
 		"--set", fmt.Sprintf("control.priority=%d", g.cfg.Control.Priority), "--priority", strconv.Itoa(g.cfg.Guard.Priority)}, os.Stderr)
 }
 
+// register passes the robot's socket behind join. The watch belongs to the thread that sends.
 func (g *guarding) register(udp *link.UDP, sportIsOff bool) (*guard.Watch, error) {
 	return g.client.Register(udp.Fd(), guard.Registration{
 		Robot: g.cfg.low(), High: g.cfg.high(), Stale: time.Duration(g.cfg.Guard.StaleMs * 1e6),

@@ -155,7 +155,7 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 		if err := watch.join(); err != nil {
 			return fmt.Errorf("%w (run --no-guard works without)", err)
 		}
-		defer func() { watch.client.Close() }()
+		defer watch.close()
 	} else if err := releaseGuard(cfg); err != nil {
 		return err
 	}
