@@ -10,8 +10,9 @@
 //
 // `make test` runs the sample. `make soak PROMISE=5` sets OPENCLAW_SOAK=5, which runs them all and writes a line of JSON a case to the
 // file OPENCLAW_SOAK_LOG. Such a run may be ended at any instant and started again: what the file has as passed, by the code of
-// OPENCLAW_SOAK_COMMIT, is not run again, and what it has as failed stays a failure. OPENCLAW_SEED=7 runs the case of seed 7 alone and
-// writes nothing: a failure prints the command. A case is the same in all three.
+// OPENCLAW_SOAK_COMMIT, is not run again. A case that failed, or that the machine did not let be done (a skip), is: of a seed the newest
+// line counts, the older ones stay in the file, and how many of them were failures is said at the end. OPENCLAW_SEED=7 runs the case of
+// seed 7 alone and writes nothing: a failure prints the command. A case is the same in all three.
 //
 // Only tests import this package.
 package promise
@@ -39,9 +40,9 @@ type Soak struct {
 	cases    uint64
 	full     bool
 	only     uint64          // the one seed to run; 0: all
-	passed   map[uint64]bool // by seed, of earlier runs
-	count    int             // cases of these and of earlier runs
-	failures int
+	newest   map[uint64]line // by seed, of these and of earlier runs
+	count    int             // lines, likewise
+	failures int             // of those
 }
 
 // line is a line of the log.
@@ -52,9 +53,10 @@ type line struct {
 	Commit   string         `json:"commit"`
 	Seed     uint64         `json:"seed"`
 	OK       bool           `json:"ok"`
-	Count    int            `json:"count"`    // lines of this test and commit so far, this one included
-	Failures int            `json:"failures"` // of those
-	Case     map[string]any `json:"case"`     // what the seed drew
+	NotDone  bool           `json:"not_done,omitzero"` // the machine did not let it be tried: neither passed nor failed
+	Count    int            `json:"count"`             // lines of this test and commit so far, this one included
+	Failures int            `json:"failures"`          // of those
+	Case     map[string]any `json:"case"`              // what the seed drew
 }
 
 // New begins or goes on with a promise's test: with all its cases where they are asked for, else with sample of them. Seeds count from 1.
@@ -72,7 +74,8 @@ func NewWord(t testing.TB, word string, sample, all uint64) *Soak {
 func begin(s *Soak, asked string, sample, all uint64) *Soak {
 	t := s.t
 	t.Helper()
-	s.cases, s.passed = sample, map[uint64]bool{}
+	s.cases, s.newest = sample, map[uint64]line{}
+	t.Cleanup(s.tell)
 	if text := os.Getenv("OPENCLAW_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil || seed < 1 || seed > max(all, sample) {
@@ -94,12 +97,37 @@ func begin(s *Soak, asked string, sample, all uint64) *Soak {
 	}
 	t.Cleanup(func() { s.log.Close() })
 	if s.count > 0 {
-		t.Logf("going on with %s: %d cases before, %d of them failed", path, s.count, s.failures)
-	}
-	if s.failures > 0 {
-		t.Errorf("%s has %d failures: remove it to begin anew", path, s.failures)
+		t.Logf("going on with %s: %d lines before, %d of them failures", path, s.count, s.failures)
 	}
 	return s
+}
+
+// tell says at a test's end how many of its cases have passed, and what the log has of others.
+func (s *Soak) tell() {
+	s.t.Helper()
+	passed, notDone := 0, 0
+	for _, l := range s.newest {
+		switch {
+		case l.OK:
+			passed++
+		case l.NotDone:
+			notDone++
+		}
+	}
+	s.t.Logf("%d cases passed, %d failed, %d not done; of %d lines %d are failures", passed, len(s.newest)-passed-notDone, notDone, s.count, s.failures)
+	if s.full && notDone > 0 {
+		s.t.Errorf("%d cases are not done: to do them start the soak again, on a machine with less else to do", notDone)
+	}
+}
+
+// Sum adds up a figure of the cases that passed, in these and in earlier runs.
+func (s *Soak) Sum(figure string) (sum float64) {
+	for _, l := range s.newest {
+		if x, ok := l.Case[figure].(float64); ok && l.OK {
+			sum += x
+		}
+	}
+	return sum
 }
 
 // Full says whether all cases were asked for.
@@ -129,54 +157,79 @@ func (s *Soak) open(path string) (err error) {
 			return fmt.Errorf("%s: line %d is damaged: %w", path, n, err)
 		}
 		if l.Promise == s.promise && l.Word == s.word && l.Test == s.t.Name() && l.Commit == commit && known {
-			s.count++
-			if l.OK {
-				s.passed[l.Seed] = true
-			} else {
-				s.failures++
-			}
+			s.take(l)
 		}
 	}
 	s.log, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	return err
 }
 
+// take counts a line.
+func (s *Soak) take(l line) {
+	s.count++
+	if !l.OK && !l.NotDone {
+		s.failures++
+	}
+	s.newest[l.Seed] = l
+}
+
 // Seeds are those of the cases that are left.
 func (s *Soak) Seeds() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for seed := max(s.only, 1); seed <= s.cases; seed++ {
-			if !s.passed[seed] && !yield(seed) {
+			if !s.newest[seed].OK && !yield(seed) {
 				return
 			}
 		}
 	}
 }
 
-// Run runs the cases that are left, each as a subtest of its seed's name, which returns what it drew and saw. t is the test that New
-// was given.
+// Run runs the cases that are left, each as a subtest of its seed's name, which returns what it drew and saw. One that skips is not done.
+// t is the test that New was given.
 func (s *Soak) Run(t *testing.T, one func(t *testing.T, seed uint64) map[string]any) {
 	t.Helper()
 	for seed := range s.Seeds() {
 		var drawn map[string]any
-		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { drawn = one(t, seed) })
-		s.Done(seed, ok, drawn)
+		skipped := false
+		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			defer func() { skipped = t.Skipped() }()
+			drawn = one(t, seed)
+		})
+		if ok && skipped {
+			s.NotDone(seed, drawn)
+		} else {
+			s.Done(seed, ok, drawn)
+		}
 	}
-	t.Logf("%d cases, %d failures", s.count, s.failures)
 }
 
 // Done takes a case's outcome down, and of a failure tells how to see it again.
 func (s *Soak) Done(seed uint64, ok bool, drawn map[string]any) {
 	s.t.Helper()
-	s.count++
 	if !ok {
-		s.failures++
 		s.t.Logf("seed %d failed; to see it again: %s", seed, s.replay(seed))
 	}
-	if s.log == nil {
-		return
+	s.write(line{Seed: seed, OK: ok, Case: drawn})
+}
+
+// NotDone takes down that the machine did not let a case be tried: it is run again when the soak goes on.
+func (s *Soak) NotDone(seed uint64, drawn map[string]any) {
+	s.t.Helper()
+	s.write(line{Seed: seed, NotDone: true, Case: drawn})
+}
+
+func (s *Soak) write(l line) {
+	s.t.Helper()
+	l.Promise, l.Word, l.Test, l.Commit = s.promise, s.word, s.t.Name(), os.Getenv("OPENCLAW_SOAK_COMMIT")
+	s.take(l)
+	l.Count, l.Failures = s.count, s.failures
+	text, err := json.Marshal(l)
+	if err == nil { // Sum finds the same types as in a log
+		l.Case = nil
+		err = json.Unmarshal(text, &l)
+		s.newest[l.Seed] = l
 	}
-	text, err := json.Marshal(line{s.promise, s.word, s.t.Name(), os.Getenv("OPENCLAW_SOAK_COMMIT"), seed, ok, s.count, s.failures, drawn})
-	if err == nil {
+	if err == nil && s.log != nil {
 		_, err = s.log.Write(append(text, '\n')) // in one piece, also beside other packages' tests
 	}
 	if err != nil {

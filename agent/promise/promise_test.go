@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A soak that was ended goes on with the cases that are left, of its own commit, and forgets no failure.
+// A soak that was ended goes on with the cases that are left, of its own commit, and with those that failed.
 func TestSoakGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.jsonl")
 	t.Setenv("OPENCLAW_SEED", "")
@@ -45,10 +45,15 @@ func TestSoakGoesOn(t *testing.T) {
 	if err != nil || strings.Count(string(data), "\n") != 12 || !strings.HasSuffix(string(data), `"seed":6,"ok":true,"count":6,"failures":1,"case":{"world":"walk"}}`+"\n") {
 		t.Errorf("%v: %s", err, data)
 	}
-	failed := &told{TB: t}
-	want(left(New(failed, 14, 2, 6), 6, 0), "[5]")
-	if !strings.Contains(failed.said, "has 1 failures") {
-		t.Errorf("an earlier failure: %q", failed.said)
+	again := &told{TB: t}
+	soak := New(again, 14, 2, 6)
+	want(left(soak, 6, 0), "[5]")
+	want(left(New(t, 14, 2, 6), 6, 0), "[]")
+	soak.tell()
+	for _, said := range []string{"6 lines before, 1 of them failures", "6 cases passed, 0 failed, 0 not done; of 7 lines 1 are failures"} {
+		if !strings.Contains(again.said, said) {
+			t.Errorf("after an earlier failure: %q, want %q", again.said, said)
+		}
 	}
 	t.Setenv("OPENCLAW_SOAK_COMMIT", "abc")
 	torn := append(data[:len(data):len(data)], `{"promise":14,"te`...)
@@ -59,8 +64,39 @@ func TestSoakGoesOn(t *testing.T) {
 		t.Errorf("after a torn line: %v: %s", err, data)
 	}
 	write(t, path, append(torn, '\n'))
-	if err := (&Soak{t: t, promise: 14, passed: map[uint64]bool{}}).open(path); err == nil || !strings.Contains(err.Error(), "line 13 is damaged") {
+	if err := (&Soak{t: t, promise: 14, newest: map[uint64]line{}}).open(path); err == nil || !strings.Contains(err.Error(), "line 13 is damaged") {
 		t.Errorf("a damaged log: %v", err)
+	}
+}
+
+// A case that skips is neither passed nor failed: it is run again, and a full count without it is none. Figures are summed over the cases
+// that passed, in all runs.
+func TestSoakNotDone(t *testing.T) {
+	t.Setenv("OPENCLAW_SEED", "")
+	t.Setenv("OPENCLAW_SOAK", "14")
+	t.Setenv("OPENCLAW_SOAK_LOG", filepath.Join(t.TempDir(), "log.jsonl"))
+	t.Setenv("OPENCLAW_SOAK_COMMIT", "abc")
+	run := func(skips uint64) (said string, ticks float64) {
+		s := &told{TB: t}
+		soak := New(s, 14, 1, 3)
+		soak.Run(t, func(t *testing.T, seed uint64) map[string]any {
+			if seed == skips {
+				t.Skip("the machine stood still")
+			}
+			return map[string]any{"ticks": 100 * seed, "mode": "walk"}
+		})
+		s.said = ""
+		soak.tell()
+		if soak.Sum("mode") != 0 {
+			t.Error("words have a sum")
+		}
+		return s.said, soak.Sum("ticks")
+	}
+	if said, ticks := run(2); !strings.Contains(said, "2 cases passed, 0 failed, 1 not done; of 3 lines 0") || !strings.Contains(said, "1 cases are not done") || ticks != 400 {
+		t.Errorf("said %q, %v ticks", said, ticks)
+	}
+	if said, ticks := run(0); !strings.Contains(said, "3 cases passed, 0 failed, 0 not done; of 4 lines 0") || strings.Contains(said, "are not done") || ticks != 600 {
+		t.Errorf("gone on: said %q, %v ticks", said, ticks)
 	}
 }
 
