@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -96,11 +98,19 @@ type linkLoss struct {
 	Trials    []firstcontact.LossTrial `json:"trials"`
 }
 
-// identity is the robot's serial number, where its states carry one, else this computer's name and the robot's address. It is a file's
-// name, too.
-func identity(s *wire.LowState, robot netip.AddrPort) string {
-	if s.SN != [2]uint32{} {
-		return fmt.Sprintf("sn-%08x-%08x", s.SN[0], s.SN[1])
+// neighbours is the kernel's table of hardware addresses.
+var neighbours = "/proc/net/arp"
+
+// identity is the robot's serial number, where its states carry one, else the hardware addresses of its two computers: every Go1 has
+// the same IP addresses, and some the maker of the chip's default for one of the two. Of a robot on this machine it is this computer's
+// name and the address. It is a file's name, too.
+func (c *config) identity(s *wire.LowState) (string, error) {
+	low := c.low()
+	switch {
+	case s.SN != [2]uint32{}:
+		return fmt.Sprintf("sn-%08x-%08x", s.SN[0], s.SN[1]), nil
+	case !low.Addr().IsLoopback():
+		return hardwareIdentity(low.Addr(), c.high().Addr())
 	}
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -112,7 +122,28 @@ func identity(s *wire.LowState, robot netip.AddrPort) string {
 		}
 		return '-'
 	}, host)
-	return fmt.Sprintf("host-%.64s-%s-%d", clean, robot.Addr(), robot.Port())
+	return fmt.Sprintf("host-%.64s-%s-%d", clean, low.Addr(), low.Port()), nil
+}
+
+// hardwareIdentity knows a robot by its computers' network cards. The high-level one may not be there.
+func hardwareIdentity(low, high netip.Addr) (string, error) {
+	table, err := os.ReadFile(neighbours)
+	if err != nil {
+		return "", fmt.Errorf("its states carry no serial number, and no hardware address can be looked up: %w", err)
+	}
+	address := func(a netip.Addr) (string, bool) {
+		at, _, _ := strings.Cut(arpEntry(bytes.NewReader(table), a), " ")
+		mac, err := net.ParseMAC(at)
+		return fmt.Sprintf("-%x", []byte(mac)), err == nil
+	}
+	id, known := address(low)
+	if !known {
+		return "", fmt.Errorf("its states carry no serial number, and the hardware address of %s is not known, so it cannot be told from another robot: connect this computer to the robot's own network, without a router between", low)
+	}
+	if its, known := address(high); known {
+		id += its
+	}
+	return "hw" + id, nil
 }
 
 func contactPath(dir, identity string) string { return filepath.Join(dir, identity+".json") }
@@ -227,7 +258,10 @@ func (c *contacts) mayStand(s *wire.LowState) error {
 	if !c.cfg.contactNeeded() {
 		return nil
 	}
-	id := identity(s, c.cfg.low())
+	id, err := c.cfg.identity(s)
+	if err != nil {
+		return fmt.Errorf("%w: %v", control.ErrNoFirstContact, err)
+	}
 	f, err := loadContact(c.cfg.contactDir(), id)
 	run := contactCommand(c.cfg, "--first-contact")
 	switch {
@@ -246,7 +280,10 @@ const lossFresh = 2 * time.Second
 
 // linkLoss is what the robot's motors are known to do when no command comes.
 func (c *contacts) linkLoss(s *wire.LowState) firstcontact.Behaviour {
-	id := identity(s, c.cfg.low())
+	id, err := c.cfg.identity(s)
+	if err != nil {
+		return firstcontact.Unknown
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of != id || time.Since(c.at) > lossFresh {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"go/ast"
 	"go/parser"
@@ -25,7 +26,13 @@ import (
 // contactOf is a result of the robot at an address, whose states carry no serial number.
 func contactOf(low netip.AddrPort, passed bool) *contactFile {
 	var s wire.LowState
-	c := &contactFile{Identity: identity(&s, low), Robot: low.String(), CRCForm: "plain", Passed: passed}
+	cfg := defaultConfig()
+	cfg.Robot = "udp://" + low.String()
+	id, err := cfg.identity(&s)
+	if err != nil {
+		panic(err)
+	}
+	c := &contactFile{Identity: id, Robot: low.String(), CRCForm: "plain", Passed: passed}
 	c.stamp(time.Unix(1.7e9, 0))
 	return c
 }
@@ -87,14 +94,75 @@ func TestHardwareAlwaysWantsFirstContact(t *testing.T) {
 }
 
 func TestIdentity(t *testing.T) {
-	low := netip.MustParseAddrPort("192.168.123.10:8007")
+	cfg := defaultConfig()
+	cfg.Robot = "udp://127.0.0.1:8007"
 	var s wire.LowState
-	if got := identity(&s, low); !strings.HasPrefix(got, "host-") || !strings.HasSuffix(got, "-192.168.123.10-8007") || strings.ContainsAny(got, "/ \\") {
-		t.Errorf("without a serial number: %s", got)
+	if got, err := cfg.identity(&s); err != nil || !strings.HasPrefix(got, "host-") || !strings.HasSuffix(got, "-127.0.0.1-8007") || strings.ContainsAny(got, "/ \\") {
+		t.Errorf("on this machine, without a serial number: %s %v", got, err)
 	}
-	s.SN = [2]uint32{0xC1A, 7}
-	if got := identity(&s, low); got != "sn-00000c1a-00000007" {
-		t.Errorf("%s", got)
+	for _, cfg.Robot = range []string{"udp://127.0.0.1:8007", "udp://192.168.123.10:8007"} {
+		s.SN = [2]uint32{0xC1A, 7}
+		if got, err := cfg.identity(&s); err != nil || got != "sn-00000c1a-00000007" {
+			t.Errorf("%s %v", got, err)
+		}
+	}
+}
+
+// TestRobotsAtOneAddress: every Go1 is 192.168.123.10. One without a serial number is known by its hardware, and does not stand on
+// another's first contact; one that cannot be known does not stand.
+func TestRobotsAtOneAddress(t *testing.T) {
+	before := neighbours
+	t.Cleanup(func() { neighbours = before })
+	cfg := defaultConfig()
+	cfg.FirstContact.Dir = t.TempDir()
+	neighbours = filepath.Join(t.TempDir(), "arp")
+	table := func(rows ...string) {
+		t.Helper()
+		text := "IP address       HW type     Flags       HW address            Mask     Device\n" + strings.Join(rows, "\n") + "\n"
+		if err := os.WriteFile(neighbours, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const (
+		low  = "192.168.123.10   0x1         0x2         00:80:e1:00:00:01     *        eth0"
+		low2 = "192.168.123.10   0x1         0x2         00:80:e1:00:00:02     *        eth0"
+		pi   = "192.168.123.161  0x1         0x2         e4:5f:01:00:00:01     *        eth0"
+		pi2  = "192.168.123.161  0x1         0x2         e4:5f:01:00:00:02     *        eth0"
+		mute = "192.168.123.10   0x1         0x0         00:00:00:00:00:00     *        eth0"
+	)
+	known := contacts{cfg: &cfg}
+	var s wire.LowState
+	table(low, pi)
+	id, err := cfg.identity(&s)
+	if err != nil || id != "hw-0080e1000001-e45f01000001" {
+		t.Fatalf("%q %v", id, err)
+	}
+	c := contactOf(netip.MustParseAddrPort("127.0.0.1:8007"), true)
+	c.Identity = id
+	if err := c.store(cfg.FirstContact.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := known.mayStand(&s); err != nil {
+		t.Errorf("the robot that has passed: %v", err)
+	}
+	for name, rows := range map[string][]string{
+		"another main board":                {low2, pi},
+		"another computer, the board alike": {low, pi2},
+		"the board alone":                   {low},
+		"nobody answers":                    {mute, pi},
+		"behind a router":                   {pi},
+	} {
+		table(rows...)
+		if err := known.mayStand(&s); !errors.Is(err, control.ErrNoFirstContact) {
+			t.Errorf("%s: %v, want a refusal", name, err)
+		}
+		if b := known.linkLoss(&s); b != firstcontact.Unknown {
+			t.Errorf("%s: %v", name, b)
+		}
+	}
+	neighbours = filepath.Join(t.TempDir(), "none")
+	if err := known.mayStand(&s); !errors.Is(err, control.ErrNoFirstContact) {
+		t.Errorf("without a table: %v, want a refusal", err)
 	}
 }
 

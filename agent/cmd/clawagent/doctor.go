@@ -100,7 +100,8 @@ tips the nose down, rolls the body left, turns it left, moves each named joint,
 presses each foot, and the buttons and sticks of the remote; each step goes on by
 itself once the motion is seen. Mirrored, swapped, reversed, dead, and wrong in
 unit: each is named with its remedy. The result is kept in first_contact.dir under
-the robot's serial number; without a passed one clawagent run does not let a real
+the robot's serial number, or the hardware addresses of its computers where its
+states carry none; without a passed one clawagent run does not let a real
 robot stand. Ctrl-C ends it; started again it goes on with the steps that have
 not passed. --skip leaves a step out (the result is then incomplete), --anew
 forgets what was kept. --json prints a line for each step that asks and ends, and
@@ -369,8 +370,8 @@ func (d *diagnosis) contact(cfg *config, s *wire.LowState) {
 	known := contacts{cfg: cfg}
 	if err := known.mayStand(s); err != nil {
 		d.add(levelWarning, "first_contact", "Until then it does not stand.", "%v", err)
-	} else {
-		d.add(levelOK, "first_contact", "", "%s has passed its first contact", identity(s, cfg.low()))
+	} else if id, err := cfg.identity(s); err == nil {
+		d.add(levelOK, "first_contact", "", "%s has passed its first contact", id)
 	}
 	if b := known.linkLoss(s); b == firstcontact.Unknown {
 		d.add(levelWarning, "link_loss_unknown", "With the robot hung run "+contactCommand(cfg, "--hang-test --hung")+".", "what its motors do when no command comes is not known")

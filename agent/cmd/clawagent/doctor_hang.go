@@ -144,7 +144,11 @@ func (h *hang) take(now int64, s *wire.LowState) {
 // allowed says whether the legs may get torque: this robot has passed its first contact, and hangs.
 func (h *hang) allowed() (*contactFile, bool) {
 	d := h.d
-	id := identity(&h.state, h.cfg.low())
+	id, err := h.cfg.identity(&h.state)
+	if err != nil {
+		d.add(levelError, "first_contact", "Until then it gets no torque.", "%v", err)
+		return nil, false
+	}
 	file, err := loadContact(h.cfg.contactDir(), id)
 	run := "Run " + contactCommand(h.cfg, "--first-contact") + " before."
 	switch {

@@ -185,7 +185,11 @@ func (d *diagnosis) firstContact(ctx context.Context, cfg *config, o *doctorOpti
 	t.wipe()
 	d.hints(udp, cfg, heard)
 	var kept *storeError
+	var unknown *identityError
 	switch {
+	case errors.As(err, &unknown):
+		d.add(levelError, "first_contact", "Until then no result is kept, and it does not stand.", "%v", err)
+		return nil
 	case errors.Is(err, errSilent):
 		d.add(levelError, "states_stopped", "", "%v", err)
 		return nil
@@ -263,9 +267,15 @@ type storeError struct{ err error }
 func (e *storeError) Error() string { return e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
+// identityError is a robot whose result could not be told from another's.
+type identityError struct{ error }
+
 // resume goes on from what is kept of this robot, if that has not passed, and only with what it was not.
 func (x *exam) resume() error {
-	id := identity(&x.b.rx, x.cfg.low())
+	id, err := x.cfg.identity(&x.b.rx)
+	if err != nil {
+		return &identityError{err}
+	}
 	old, err := loadContact(x.cfg.contactDir(), id)
 	if err != nil && !x.o.anew {
 		return &storeError{err}
