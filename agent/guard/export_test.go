@@ -24,7 +24,10 @@ func (g *Guard) Gone() bool { return g.current.Load().gone.Load() }
 func (g *Guard) Knocks(untilNs int64) { g.current.Load().knockNs.Store(untilNs) }
 
 // Over ends it as sport mode does.
-func (g *Guard) Over() { g.current.Load().over.Store(true) }
+func (g *Guard) Over() {
+	s := g.current.Load()
+	s.over.Store(s.page.beatNs.Load())
+}
 
 // Window says whether a torque frame is on its way.
 func (w *Watch) Window() bool { return w.agent.window.Load() != 0 }

@@ -110,8 +110,8 @@ type session struct {
 	staleNs int64
 
 	// Shared with the goroutines beside the loop.
-	gone     atomic.Bool // its connection has ended, and so every thread that could send
-	over     atomic.Bool // sport mode is on: nothing may be sent any more
+	gone     atomic.Bool  // its connection has ended, and so every thread that could send
+	over     atomic.Int64 // the loop's beat behind which sport mode was found on: nothing may be sent until the loop ticks again; 0: none
 	silentNs atomic.Int64
 	knockNs  atomic.Int64 // frames may leave until then though the robot is silent
 	frames   atomic.Uint64
@@ -293,7 +293,7 @@ func (g *Guard) damp(s *session, now int64) {
 	case s.silentNs.Load() == 0:
 		s.silentNs.Store(now)
 	}
-	if s.over.Load() || silent && now > s.knockNs.Load() {
+	if s.ended(s.page.beatNs.Load()) || silent && now > s.knockNs.Load() {
 		return
 	}
 	if s.odd = !s.odd; !s.odd {
@@ -335,8 +335,12 @@ func (s *session) kill(by func(pid int) error) {
 
 // armed says whether the session's robot is this guard's to damp.
 func (s *session) armed() bool {
-	return s != nobody && !s.over.Load() && s.page.epoch.Load()>>32 == s.number
+	return s != nobody && s.page.epoch.Load()>>32 == s.number && !s.ended(s.page.beatNs.Load())
 }
+
+// ended says that sport mode was found on while the loop stood still behind that beat. A loop that has ticked since has the robot again,
+// and looks for itself.
+func (s *session) ended(beatNs int64) bool { return beatNs != 0 && s.over.Load() == beatNs }
 
 // Report is what the guard says of itself.
 func (g *Guard) Report() *Report {

@@ -413,6 +413,45 @@ func TestSilentRobot(t *testing.T) {
 	}
 }
 
+// TestSportModeWasOn: what was found while the loop stood still ends with that. Once it ticks again it is guarded as before, in the same
+// epoch too.
+func TestSportModeWasOn(t *testing.T) {
+	r := newRig(t, stale).armed()
+	r.halt()
+	r.run(100)
+	r.guard.Over()
+	from := r.robot.Count()
+	r.run(100)
+	if n := len(r.since(from)); n != 0 || r.guard.Report().Armed {
+		t.Fatalf("%d frames to a robot in sport mode", n)
+	}
+	r.stopped = false
+	r.run(40)
+	if !r.guard.Report().Armed {
+		t.Error("the loop ticks again and is not guarded")
+	}
+	r.must(r.mode(control.Damp))
+	r.must(r.mode(control.Stand))
+	r.run(100)
+	r.halt()
+	from = r.robot.Count()
+	r.run(100)
+	r.only(from, 35)
+	r.guard.Over()
+	r.stopped = false
+	r.run(40)
+	r.must(r.mode(control.Damp))
+	r.must(r.mode(control.Stand))
+	r.run(100)
+	r.halt()
+	from = r.robot.Count()
+	r.run(100)
+	r.only(from, 35)
+	if r.trips() != 2 {
+		t.Errorf("%d trips", r.trips())
+	}
+}
+
 // TestRobotWasSilentBefore: the guard of a robot that has not answered for long sends it nothing, however its agent ends.
 func TestRobotWasSilentBefore(t *testing.T) {
 	r := newRig(t, stale).armed()

@@ -151,7 +151,7 @@ func (g *Guard) release(s *session) {
 	if g.current.Load() != s || s == nobody {
 		return
 	}
-	g.cfg.Log.Info("session over", "agent", s.pid, "session", s.number, "damping_frames", s.frames.Load(), "sport_mode", s.over.Load(), "deaf", g.deaf(s))
+	g.cfg.Log.Info("session over", "agent", s.pid, "session", s.number, "damping_frames", s.frames.Load(), "sport_mode", s.ended(s.page.beatNs.Load()), "deaf", g.deaf(s))
 	if err := g.turn(nobody); err != nil {
 		g.cfg.Log.Error("session not left", "err", err)
 	}
@@ -199,14 +199,18 @@ func (g *Guard) knock(ctx context.Context) {
 			return
 		}
 		s := g.current.Load()
-		if s == nobody || s.silentNs.Load() == 0 || s.over.Load() {
+		if s == nobody {
+			continue
+		}
+		beat := s.page.beatNs.Load() // before the look: it says nothing of a loop that ticks again meanwhile
+		if s.silentNs.Load() == 0 || s.ended(beat) {
 			continue
 		}
 		r, err := g.cfg.Probe(ctx, s.reg.High, probeTime)
 		switch {
 		case err != nil: // this computer's network: nothing is known
 		case r.Result == link.SportOn:
-			s.over.Store(true)
+			s.over.Store(beat)
 			g.cfg.Log.Error("the robot came back in sport mode: nothing is sent to it any more", "agent", s.pid)
 		case r.Result == link.SportRefused, r.Result == link.SportSilent && (s.reg.SportIsOff || s.reg.Robot.Addr().IsLoopback()):
 			s.knockNs.Store(g.clock.Now() + knockNs)

@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -392,6 +393,44 @@ func TestTakeOver(t *testing.T) {
 	b.Close()
 	<-b.Lost()
 	until(t, "the session is over", func() bool { return s.guard.Report().AgentPID == 0 })
+}
+
+// TestLateLookForSportMode: a look that began while the loop stood still says nothing once it has ticked again.
+func TestLateLookForSportMode(t *testing.T) {
+	looks, answer := make(chan struct{}, 100), make(chan struct{})
+	s := serve(t, func(c *guard.Config) {
+		c.Probe = func(ctx context.Context, _ netip.AddrPort, _ time.Duration) (r link.SportReport, err error) {
+			looks <- struct{}{}
+			select {
+			case <-answer:
+				r.Result = link.SportOn
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+			return r, err
+		}
+	})
+	w, err := s.dial().Register(s.socket().Fd(), s.registration())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Beat(link.Now(), 0, false) // the robot is silent
+	w.Begin()
+	select {
+	case <-looks:
+	case <-time.After(patience):
+		t.Fatal("it does not look for sport mode")
+	}
+	until(t, "the guard is quiet", func() bool {
+		w.Beat(link.Now(), link.Now()+int64(time.Hour), false)
+		return !s.guard.Report().Sending
+	})
+	close(answer)
+	until(t, "the look is over", func() bool { return strings.Contains(s.said(), "sport mode") })
+	if n := s.robot.Count(); !s.robot.Await(n+20, patience) {
+		t.Error("the guard does not damp")
+	}
+	w.End()
 }
 
 // TestAskedToEnd: not while the robot is armed, nor later for having been asked then; otherwise at once.
