@@ -504,15 +504,20 @@ func (l *Loop) keepSilence(now int64, torque bool) bool {
 	return silent && now > l.knockNs.Load()
 }
 
-// silentFrom is when frames stop if no further state comes.
+// silentFrom is when frames stop if no further state comes. While the guard damps it takes the states: what it heard counts too, else
+// behind a hold of more than silenceNs neither would send.
 func (l *Loop) silentFrom() int64 {
-	switch {
-	case l.parts.SportOff == nil || l.cfg.Lockstep:
+	if l.parts.SportOff == nil || l.cfg.Lockstep {
 		return math.MaxInt64
-	case l.states == 0:
-		return l.armedNs + firstSilenceNs
 	}
-	return l.lastArrive + silenceNs
+	from := l.lastArrive + silenceNs
+	if l.states == 0 {
+		from = l.armedNs + firstSilenceNs
+	}
+	if l.guard != nil {
+		from = max(from, l.guard.UntilNs())
+	}
+	return from
 }
 
 // knock looks for sport mode while the robot is silent, beside the loop: each

@@ -214,6 +214,7 @@ func (g *Guard) Step(nowNs, lateNs int64) {
 	s := g.current.Load()
 	if s != g.seen.Load() {
 		g.quiet(g.seen.Load())
+		g.page.untilNs.Store(0)
 		g.page.session.Store(s.number)
 		g.seen.Store(s) // from here on the session before is not touched
 	}
@@ -285,6 +286,7 @@ func (g *Guard) damp(s *session, now int64) {
 			break
 		}
 		s.untilNs = max(s.untilNs, now+silenceNs)
+		g.page.untilNs.Store(s.untilNs) // the loop has not seen these states
 	}
 	silent := now > s.untilNs
 	switch {

@@ -93,6 +93,38 @@ func TestLoopStandsStill(t *testing.T) {
 	}
 }
 
+// TestLongHold: the guard has taken the robot's states for more than the two seconds after which a robot counts as silent. The loop goes
+// on with damping all the same, whichever of the guard's two cycles came last: a robot that answers commands alone must not be left by both.
+func TestLongHold(t *testing.T) {
+	for _, ms := range []int{2500, 2501} {
+		r := newRig(t, stale).standing()
+		r.halt()
+		r.run(ms)
+		r.stopped = false
+		from, own := r.robot.Count(), r.snapshot().Stats.Sent
+		r.run(100)
+		r.only(from, 49)
+		if n := r.snapshot().Stats.Sent - own; n < 49 {
+			t.Errorf("behind %d ms the loop sent %d frames in 100 ms", ms, n)
+		}
+		if s := r.snapshot(); s.Mode != control.Damp || s.Verdict.Fault != safety.GuardTripped {
+			t.Errorf("mode %v, fault %v", s.Mode, s.Verdict.Fault)
+		}
+	}
+	// An earlier session's states say nothing.
+	r := newRig(t, stale).standing()
+	r.halt()
+	r.run(100)
+	if at := r.watch.UntilNs(); at < r.clock.now {
+		t.Errorf("until %d, now %d", at, r.clock.now)
+	}
+	r.endAgent()
+	next := connect(t, r.guard)
+	if at := r.register(next, r.registration(stale)).UntilNs(); at != 0 || r.watch.UntilNs() != 0 {
+		t.Errorf("a new session begins with %d, the old one has %d", at, r.watch.UntilNs())
+	}
+}
+
 // TestLateLoopIsNoTrip: 18 ms late is a beat 20 ms old.
 func TestLateLoopIsNoTrip(t *testing.T) {
 	for _, c := range []struct {

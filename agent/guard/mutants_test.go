@@ -25,6 +25,7 @@ func TestMutants(t *testing.T) {
 		edit("a person's damp begins no epoch", requests, "		l.rearm()\n", ""),
 		edit("another agent's robot is sent to", "watch.go", "case w.guard.session.Load() != w.session:", "case false:"),
 		edit("lateness counts by the judge's limit alone", loop, "		limit = min(limit, l.guard.StaleNs())\n", ""),
+		edit("behind a long hold the loop does not know what the guard heard", control, "		from = max(from, l.guard.UntilNs())\n", ""),
 		edit("a lost guard is not seen", loop, "l.guardStill < guardLostTicks", "true"),
 		edit("the end leaves the guard armed", loop, "	if l.guard != nil {\n		l.guard.End()\n", "	if false {\n		l.guard.End()\n"),
 		edit("a loop that panics beats no more", control, "		l.beat(l.clock.Now())\n", ""),

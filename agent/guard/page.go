@@ -35,7 +35,8 @@ type guardPage struct {
 	beatNs    atomic.Int64  // CLOCK_MONOTONIC of the newest cycle
 	sending   atomic.Uint64 // 1 while the guard damps
 	frames    atomic.Uint64 // damping frames sent since the guard started
-	_         [56]byte      // to the end of the line
+	untilNs   atomic.Int64  // damping may be sent until then, by the states that the guard took; 0: none in this session
+	_         [48]byte      // to the end of the line
 	late      latency.Shared
 }
 

@@ -78,6 +78,14 @@ func (w *Watch) Look() Look {
 	return Free
 }
 
+// UntilNs is how long damping may be sent by the states that the guard took from the socket while it damped; 0: it took none.
+func (w *Watch) UntilNs() int64 {
+	if w.guard.session.Load() != w.session {
+		return 0
+	}
+	return w.guard.untilNs.Load()
+}
+
 // GuardBeatNs is when the guard's newest cycle ran, CLOCK_MONOTONIC. It moves every millisecond while the guard lives.
 func (w *Watch) GuardBeatNs() int64 { return w.guard.beatNs.Load() }
 
