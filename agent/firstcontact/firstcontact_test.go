@@ -76,6 +76,8 @@ func TestNames(t *testing.T) {
 	imu, joints, feet, remote := []Group{Joints, Feet, Remote}, []Group{Motions, Feet, Remote}, []Group{Motions, Joints, Remote}, []Group{Motions, Joints, Feet}
 	rest := []Group{Motions, Joints, Feet, Remote}
 	drawn := newHung(99).draw
+	whole := testConfig()
+	healthy := newHung(3).examine(New(whole, nil))
 	shake := func(sd float64) float32 { return float32(sd * drawn.NormFloat64()) }
 	for _, c := range []struct {
 		want  string // code and what its text must say; several with ;
@@ -225,13 +227,69 @@ func TestNames(t *testing.T) {
 			}
 			for i := range r.Results { // as if they had been done, and well
 				if r.Results[i] == Skipped {
-					r.Results[i] = NotAsked
+					r.fill(Step(i), healthy)
 				}
 			}
 			if r.Pass(&cfg) == fault {
 				t.Errorf("passes %v with a fault %v; results %v", r.Pass(&cfg), fault, r.Results)
 			}
 		})
+	}
+}
+
+// fill takes over what another Record has of a step.
+func (r *Record) fill(s Step, from *Record) {
+	r.Results[s] = from.Results[s]
+	switch i := s.index(); s.Group() {
+	case Motions:
+		r.Motions[i] = from.Motions[i]
+	case Joints:
+		r.Joints[i] = from.Joints[i]
+	case Feet:
+		r.Feet[i] = from.Feet[i]
+	case Remote:
+		r.Remote = from.Remote
+	}
+}
+
+// TestPassBelievesNoResult: a Record whose steps only say that they have passed does not.
+func TestPassBelievesNoResult(t *testing.T) {
+	cfg := testConfig()
+	good := *newHung(15).examine(New(cfg, nil))
+	if !good.Pass(&cfg) {
+		t.Fatalf("%q", named(&good, &cfg))
+	}
+	for s := range Step(StepCount) {
+		r := good
+		r.forget(s)
+		r.Results[s] = Passed
+		if r.Pass(&cfg) {
+			t.Errorf("%s: passes without a figure", s)
+		}
+		for _, res := range []Result{Open, Failed, TimedOut, Skipped, NotAsked} {
+			r = good
+			if r.Results[s] = res; r.Pass(&cfg) {
+				t.Errorf("%s: passes though it is %s", s, res)
+			}
+		}
+	}
+	r := newRecord()
+	for s := range r.Results {
+		r.Results[s] = Passed
+	}
+	if r.Pass(&cfg) {
+		t.Error("nothing measured, and it passes")
+	}
+	// Who works without the remote need not have shown it; who works with it must.
+	r = good
+	for s := RemoteStop; int(s) < StepCount; s++ {
+		r.forget(s)
+		r.Results[s] = NotAsked
+	}
+	without := cfg
+	without.WithoutRemote = true
+	if !r.Pass(&without) || r.Pass(&cfg) {
+		t.Errorf("without the remote passes %v, with it %v", r.Pass(&without), r.Pass(&cfg))
 	}
 }
 

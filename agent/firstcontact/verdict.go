@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/wire"
 )
 
 // Verdict is one thing that a Record shows.
@@ -48,7 +49,7 @@ func (r *Record) Verdicts(out []Verdict, cfg *Config) []Verdict {
 	if r.Results[Frame] == Failed {
 		v := Verdict{Code: MotorModeDropped, Step: Frame, A: -1, B: -1}
 		for i, m := range r.Frame.Modes {
-			if m != 0x0A {
+			if m != wire.ModeServo {
 				v.Value++
 				v.A = i
 			}
@@ -82,7 +83,8 @@ func (r *Record) Verdicts(out []Verdict, cfg *Config) []Verdict {
 	return out
 }
 
-// Pass says whether the robot may stand: every step is done and nothing that was seen is a fault.
+// Pass says whether the robot may stand: every step is done, its figures show so, and nothing that was seen is a fault. It believes no
+// Result: a Record may come from a file.
 func (r *Record) Pass(cfg *Config) bool {
 	var found [maxVerdicts]Verdict
 	for _, v := range r.Verdicts(found[:0], cfg) {
@@ -92,11 +94,55 @@ func (r *Record) Pass(cfg *Config) bool {
 	}
 	for s := range Step(StepCount) {
 		stuckFoot := s.Group() == Feet && r.Feet[s.index()].Stuck // no more than a warning
-		if res := r.Results[s]; res != Passed && res != NotAsked && !stuckFoot {
+		done := false
+		switch r.Results[s] {
+		case Passed:
+			done = r.shows(s)
+		case NotAsked:
+			done = r.needless(s, cfg)
+		}
+		if !done && !stuckFoot {
 			return false
 		}
 	}
 	return true
+}
+
+// shows says that a step's figures are those of one that has passed.
+func (r *Record) shows(s Step) bool {
+	i := s.index()
+	as := func(f *MoveFigures, sign float64) bool { return f.Moved == i && f.Delta[i]*sign > 0 }
+	switch s.Group() {
+	case Motions:
+		said := see(&r.Motions[i], false)
+		return said.right(i)
+	case Joints:
+		return as(&r.Joints[i], handSign(i))
+	case Feet:
+		return as(&r.Feet[i], 1)
+	case Remote:
+		return remoteRight(s, &r.Remote)
+	}
+	if s == Rest {
+		return r.Rest.States > 0
+	}
+	for _, m := range r.Frame.Modes {
+		if m != wire.ModeServo {
+			return false
+		}
+	}
+	return true
+}
+
+// needless says that a step makes no sense on this robot, or for who works with it.
+func (r *Record) needless(s Step, cfg *Config) bool {
+	switch s.Group() {
+	case Feet:
+		return r.footless()
+	case Remote:
+		return cfg.WithoutRemote
+	}
+	return false
 }
 
 // rest names what the sensors show while it hangs still.

@@ -40,6 +40,29 @@ func (c *contactConfig) validate() error {
 	return nil
 }
 
+// exam is the first contact's configuration, with what it takes from elsewhere.
+func (c *config) exam() firstcontact.Config {
+	e := c.FirstContact.Exam
+	e.WithoutRemote = c.Safety.WithoutRemote
+	return e
+}
+
+// passed says why a result does not let its robot stand. What the file says of itself is not enough: the figures must say so too, and
+// for how this agent works.
+func (c *config) passed(f *contactFile) error {
+	if !f.Passed {
+		return fmt.Errorf("that of %s of %s did not pass", f.Identity, f.Date)
+	}
+	e := c.exam()
+	if f.Record.Pass(&e) {
+		return nil
+	}
+	if e.WithoutRemote = true; f.Record.Pass(&e) {
+		return fmt.Errorf("that of %s of %s was made without the hand remote (safety.without_remote), with which this agent works", f.Identity, f.Date)
+	}
+	return fmt.Errorf("that of %s of %s says that it passed, and its figures do not", f.Identity, f.Date)
+}
+
 // contactDir is the folder of the results.
 func (c *config) contactDir() string {
 	if c.FirstContact.Dir != "" {
@@ -269,8 +292,9 @@ func (c *contacts) mayStand(s *wire.LowState) error {
 		return fmt.Errorf("%w: its result cannot be read (%v); with the robot hung run: %s", control.ErrNoFirstContact, err, run)
 	case f == nil:
 		return fmt.Errorf("%w: no result of %s in %s; with the robot hung run: %s", control.ErrNoFirstContact, id, c.cfg.contactDir(), run)
-	case !f.Passed:
-		return fmt.Errorf("%w: that of %s of %s did not pass; with the robot hung run: %s", control.ErrNoFirstContact, id, f.Date, run)
+	}
+	if err := c.cfg.passed(f); err != nil {
+		return fmt.Errorf("%w: %v; with the robot hung run: %s", control.ErrNoFirstContact, err, run)
 	}
 	return nil
 }

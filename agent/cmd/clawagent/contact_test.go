@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/openclaw-rl/openclaw/agent/control"
 	"github.com/openclaw-rl/openclaw/agent/firstcontact"
 	"github.com/openclaw-rl/openclaw/agent/link"
@@ -33,8 +35,23 @@ func contactOf(low netip.AddrPort, passed bool) *contactFile {
 		panic(err)
 	}
 	c := &contactFile{Identity: id, Robot: low.String(), CRCForm: "plain", Passed: passed}
+	if passed {
+		c.Record = passedRecord()
+	}
 	c.stamp(time.Unix(1.7e9, 0))
 	return c
+}
+
+// passedRecord is that of a virtual robot and a person who did as asked.
+func passedRecord() (r firstcontact.Record) {
+	text, err := os.ReadFile(filepath.Join("testdata", "passed_record.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return r
 }
 
 // TestStandWantsFirstContact: a robot that has to have passed its first contact gets no torque before it has.
@@ -65,6 +82,32 @@ func TestStandWantsFirstContact(t *testing.T) {
 		}
 		refused(says)
 	}
+	// What says that it passed, and does not show it.
+	for says, change := range map[string]func(c *contactFile){
+		"says that it passed, and its figures do not": func(c *contactFile) { c.Record = firstcontact.Record{} },
+		"passed, and its figures do not": func(c *contactFile) {
+			c.Record = firstcontact.Record{}
+			for i := range c.Record.Results {
+				c.Record.Results[i] = firstcontact.Passed
+			}
+		},
+		"and its figures do not; with": func(c *contactFile) { c.Record.Results[firstcontact.FirstJoint+4] = firstcontact.Skipped },
+		"its figures do not; with the": func(c *contactFile) { c.Record.Joints[4].Delta[4] *= -1 },
+		"did not pass;":                func(c *contactFile) { c.Passed = false },
+		"was made without the hand remote": func(c *contactFile) {
+			c.Record.Remote = firstcontact.RemoteFigures{}
+			for s := firstcontact.RemoteStop; int(s) < firstcontact.StepCount; s++ {
+				c.Record.Results[s] = firstcontact.NotAsked
+			}
+		},
+	} {
+		c := contactOf(robot.Addr(), true)
+		change(c)
+		if err := c.store(dir); err != nil {
+			t.Fatal(err)
+		}
+		refused(says)
+	}
 	if n := robot.Count(linktest.Damping); n != robot.Count() {
 		t.Errorf("%d of %d frames were no damping frames", robot.Count()-n, robot.Count())
 	}
@@ -73,6 +116,34 @@ func TestStandWantsFirstContact(t *testing.T) {
 	}
 	a.post("/api/v1/mode", `{"mode":"stand"}`)
 	a.until("it stands", func(s *state) bool { return s.Mode == "stand" && s.Phase == "ready" })
+}
+
+// TestHangTestWantsFirstContact: no torque for a robot of which a file only says that it passed.
+func TestHangTestWantsFirstContact(t *testing.T) {
+	robot := linktest.New(t, linktest.Config{FreeRunning: true})
+	dir := t.TempDir()
+	said := contactOf(robot.Addr(), true)
+	said.Record = firstcontact.Record{}
+	for says, c := range map[string]*contactFile{
+		"no first contact in":                  nil,
+		"(that of ":                            contactOf(robot.Addr(), false),
+		"says that it passed, and its figures": said,
+	} {
+		if c != nil {
+			if err := c.store(dir); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		d, r := doctor(t, robot.Addr(), "--hang-test", "--hung", "--set", "first_contact.dir="+dir)
+		if f := d.find("first_contact"); f == nil || f.Level != levelError || !strings.Contains(f.Text, says) || r.code != 1 {
+			t.Errorf("exit code %d: %+v, want %q", r.code, d.Findings, says)
+		}
+	}
+	if n := robot.Count(linktest.Damping); n != robot.Count() || n == 0 {
+		t.Errorf("%d of %d frames were no damping frames", robot.Count()-n, robot.Count())
+	}
 }
 
 // TestHardwareAlwaysWantsFirstContact: a robot that is not on this machine is asked for it, whatever the configuration says.
@@ -226,10 +297,12 @@ func FuzzContactFile(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
+	f.Add([]byte(`{"format":1,"identity":"` + good.Identity + `","passed":true}`))
 	f.Add([]byte(`{"format":1,"identity":"` + good.Identity + `","passed":1e400,"link_loss":{"trials":null}}`))
 	f.Add([]byte(`{"format":1,"passed":true,"passed":false}`))
 	cfg := defaultConfig()
 	cfg.Robot, cfg.FirstContact.Dir, cfg.FirstContact.Require = "udp://"+low.String(), dir, true
+	exam := cfg.exam()
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
@@ -239,7 +312,7 @@ func FuzzContactFile(f *testing.F) {
 			t.Fatalf("%+v %v", c, err)
 		}
 		known := contacts{cfg: &cfg}
-		if may := known.mayStand(new(wire.LowState)) == nil; may != (c != nil && c.Passed && strings.Contains(string(text), "true")) {
+		if may := known.mayStand(new(wire.LowState)) == nil; may != (c != nil && c.Passed && strings.Contains(string(text), "true") && c.Record.Pass(&exam)) {
 			t.Errorf("may stand: %v with %q", may, text)
 		}
 		known.linkLoss(new(wire.LowState))

@@ -159,9 +159,10 @@ func (h *hang) allowed() (*contactFile, bool) {
 		d.add(levelError, "first_contact", run, "%s has no first contact in %s; no torque was sent", id, h.cfg.contactDir())
 		return nil, false
 	}
-	d.Contact = &contactReport{Identity: id, File: contactPath(h.cfg.contactDir(), id), Passed: file.Passed, CRCForm: file.CRCForm, Steps: file.Steps, LinkLoss: file.LinkLoss}
-	if !file.Passed {
-		d.add(levelError, "first_contact", run, "%s has not passed its first contact; no torque was sent", id)
+	err = h.cfg.passed(file)
+	d.Contact = &contactReport{Identity: id, File: contactPath(h.cfg.contactDir(), id), Passed: err == nil, CRCForm: file.CRCForm, Steps: file.Steps, LinkLoss: file.LinkLoss}
+	if err != nil {
+		d.add(levelError, "first_contact", run, "%s has not passed its first contact (%v); no torque was sent", id, err)
 		return nil, false
 	}
 	if tilt := h.judge.TiltRad(); !(tilt < hangTilt) {

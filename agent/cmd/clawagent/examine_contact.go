@@ -172,8 +172,7 @@ func (d *diagnosis) firstContact(ctx context.Context, cfg *config, o *doctorOpti
 		return nil
 	}
 	defer udp.Close()
-	x := &exam{d: d, cfg: cfg, o: o, t: t, b: newBench(udp, cfg), cfgE: cfg.FirstContact.Exam}
-	x.cfgE.WithoutRemote = cfg.Safety.WithoutRemote
+	x := &exam{d: d, cfg: cfg, o: o, t: t, b: newBench(udp, cfg), cfgE: cfg.exam()}
 	x.e = firstcontact.New(x.cfgE, nil)
 	heard, err := x.findForm(ctx)
 	if err == nil && heard {
@@ -284,7 +283,7 @@ func (x *exam) resume() error {
 	x.file = &contactFile{Identity: id, Robot: x.cfg.low().String(), CRCForm: x.form.String()}
 	if old != nil {
 		x.file.LinkLoss = old.LinkLoss
-		if !old.Passed && !x.o.anew {
+		if x.cfg.passed(old) != nil && !x.o.anew {
 			r := old.Record
 			r.Frame, r.Results[firstcontact.Frame] = frame.Frame, frame.Results[firstcontact.Frame]
 			x.e = firstcontact.New(x.cfgE, &r)
