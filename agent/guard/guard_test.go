@@ -96,16 +96,16 @@ func TestLoopStandsStill(t *testing.T) {
 // TestLongHold: the guard has taken the robot's states for more than the two seconds after which a robot counts as silent. The loop goes
 // on with damping all the same, whichever of the guard's two cycles came last: a robot that answers commands alone must not be left by both.
 func TestLongHold(t *testing.T) {
-	for _, ms := range []int{2500, 2501} {
+	for _, stale := range []time.Duration{stale, stale + time.Millisecond} { // its frames leave in the loop's milliseconds, or between them
 		r := newRig(t, stale).standing()
 		r.halt()
-		r.run(ms)
+		r.run(2500)
 		r.stopped = false
 		from, own := r.robot.Count(), r.snapshot().Stats.Sent
 		r.run(100)
 		r.only(from, 49)
 		if n := r.snapshot().Stats.Sent - own; n < 49 {
-			t.Errorf("behind %d ms the loop sent %d frames in 100 ms", ms, n)
+			t.Errorf("stale %v: behind the hold the loop sent %d frames in 100 ms", stale, n)
 		}
 		if s := r.snapshot(); s.Mode != control.Damp || s.Verdict.Fault != safety.GuardTripped {
 			t.Errorf("mode %v, fault %v", s.Mode, s.Verdict.Fault)
