@@ -257,10 +257,6 @@ func (d *diagnosis) robot(ctx context.Context, cfg *config, o *doctorOptions, t 
 		return nil
 	}
 	defer unlock()
-	if err := releaseGuard(cfg); err != nil { // it may still damp for an agent that was killed
-		d.add(levelError, "guard", "", "%v; nothing was sent", err)
-		return nil
-	}
 	defer d.arp(cfg)
 
 	sport, err := link.ProbeSport(ctx, cfg.high(), time.Second)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/openclaw-rl/openclaw/agent/link"
@@ -335,6 +336,35 @@ func TestDoctorSparesAnotherAgentsRobot(t *testing.T) {
 	<-a.ended
 	if d, _ := doctor(t, robot.Addr()); !d.OK {
 		t.Errorf("after the agent's death: %+v", d.Findings)
+	}
+}
+
+// TestDoctorLeavesTheGuardDamping: a guard that damps for an agent that was killed goes on where the doctor sends nothing, and lets go
+// where it does.
+func TestDoctorLeavesTheGuardDamping(t *testing.T) {
+	robot := lyingRobot(t)
+	a := guardedAgent(t, robot)
+	a.post("/api/v1/arm", "{}")
+	a.waitFor("damping", func() bool { return robot.Count(linktest.Damping) > 50 })
+	a.signal(syscall.SIGKILL)
+	<-a.ended
+	high := udpSocket(t, netip.AddrPortFrom(localhost, 0))
+	go answer(high, high, make([]byte, 99))
+	if d, _ := doctor(t, robot.Addr(), "--high", addrOf(high).String()); d.find("high_level_unclear") == nil {
+		t.Fatalf("%+v", d.Findings)
+	}
+	r, code := guardStatus(t, robot)
+	if code != 0 || !r.AgentGone || !r.Sending {
+		t.Errorf("behind a doctor that sent nothing, the guard's status is %d %+v", code, r)
+	}
+	if n := robot.Count(); !robot.Await(n+100, patience) {
+		t.Error("nothing damps the robot any more")
+	}
+	if d, _ := doctor(t, robot.Addr()); !d.OK {
+		t.Errorf("%+v", d.Findings)
+	}
+	if _, code := guardStatus(t, robot); code != 3 {
+		t.Errorf("the guard still damps between the doctor's frames: %d", code)
 	}
 }
 

@@ -426,8 +426,17 @@ func (d *diagnosis) anotherSender(x *senders) {
 	d.add(levelError, "another_sender", "", "in %d of %d states motors gave up to %.0f N*m more or less than our damping frames ask for: another program's frames are among ours", x.off, x.n, x.worst)
 }
 
-// open makes the link, or says why there is none.
+// open makes the link, or says why there is none. Only now does a guard let go that still damps for an agent that was killed: whatever
+// ended before sends nothing in its place.
 func (d *diagnosis) open(cfg *config) (*link.UDP, error) {
+	if err := releaseGuard(cfg); err != nil {
+		d.add(levelError, "guard", "", "%v; nothing was sent", err)
+		return nil, err
+	}
+	return d.dial(cfg)
+}
+
+func (d *diagnosis) dial(cfg *config) (*link.UDP, error) {
 	udp, err := cfg.dial()
 	if err != nil {
 		d.add(levelError, "local_address", "", "%v", err)
