@@ -10,10 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +49,7 @@ func init() {
 		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // whom the kernel ends first
 		go eat()
 	case "meter":
-		go meter()
+		meter()
 	}
 	for asked.Scan() {
 		if part == "meter" {
@@ -100,8 +100,8 @@ func eat() {
 	}
 }
 
-// stalls is what a stall meter measured since it was last asked: how late a thread wakes that wants to each millisecond, above the
-// loop in priority where the system allows that.
+// stalls is what a stall meter measured since it was last asked: how late threads wake that want to each millisecond, one on each core,
+// above the loop in priority where the system allows that.
 type stalls struct {
 	FIFO  bool    `json:"fifo"`
 	N     int     `json:"n"`
@@ -110,40 +110,82 @@ type stalls struct {
 	MaxUs float64 `json:"max_us"`
 }
 
-var measured struct {
-	sync.Mutex
-	fifo bool
-	us   []float64
+// lateness counts in buckets of 1 us up to a millisecond, then of 100 us. Without a lock: whoever asks may be held up.
+var lateness struct {
+	refused atomic.Bool
+	n       [2000]atomic.Int64
+	maxNs   atomic.Int64
 }
 
-const meterPriority = 85 // above the loop's 80, below the guard's 90
+const (
+	meterPriority = 85 // above the loop's 80, below the guard's 90
+	fineUs        = 1000
+	coarseUs      = 100
+)
 
 func meter() {
+	var cores unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &cores); err != nil {
+		fmt.Fprintln(os.Stderr, "stall meter:", err)
+		os.Exit(1)
+	}
+	runtime.GOMAXPROCS(cores.Count() + 2) // a meter's thread keeps its processor while it sleeps
+	for core := range len(cores) * 64 {
+		if cores.IsSet(core) {
+			go meterOn(core)
+		}
+	}
+}
+
+func meterOn(core int) {
 	runtime.LockOSThread()
-	fifo := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: meterPriority}, 0) == nil
+	var one unix.CPUSet
+	one.Set(core)
+	if unix.SchedSetaffinity(0, &one) != nil || toFIFO() != nil {
+		lateness.refused.Store(true)
+	}
 	clock := control.SystemClock{}
 	const period = int64(1e6)
 	for due := clock.Now() + period; ; {
 		clock.SleepUntil(due)
-		late := clock.Now() - due
-		measured.Lock()
-		measured.fifo = fifo
-		measured.us = append(measured.us, float64(late)/1e3)
-		measured.Unlock()
+		late := max(clock.Now()-due, 0)
+		at := int(late / 1e3)
+		if at >= fineUs {
+			at = min(fineUs+(at-fineUs)/coarseUs, len(lateness.n)-1)
+		}
+		lateness.n[at].Add(1)
+		for most := lateness.maxNs.Load(); late > most && !lateness.maxNs.CompareAndSwap(most, late); {
+			most = lateness.maxNs.Load()
+		}
 		due += period * (1 + late/period)
 	}
 }
 
+// toFIFO puts the calling thread above the loop.
+func toFIFO() error {
+	return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: meterPriority}, 0)
+}
+
 func tell() {
-	measured.Lock()
-	us := measured.us
-	s := stalls{FIFO: measured.fifo, N: len(us)}
-	measured.us = nil
-	measured.Unlock()
-	slices.Sort(us)
-	if n := len(us); n > 0 {
-		s.P50Us, s.P99Us, s.MaxUs = us[n/2], us[n*99/100], us[n-1]
+	s := stalls{FIFO: !lateness.refused.Load(), MaxUs: float64(lateness.maxNs.Swap(0)) / 1e3}
+	var n [len(lateness.n)]int
+	for i := range n {
+		n[i] = int(lateness.n[i].Swap(0))
+		s.N += n[i]
 	}
+	quantile := func(q int) float64 { // upper edge
+		below := 0
+		for i := range n {
+			if below += n[i]; below*100 > s.N*q {
+				if i >= fineUs {
+					return float64(fineUs + (i-fineUs+1)*coarseUs)
+				}
+				return float64(i + 1)
+			}
+		}
+		return 0
+	}
+	s.P50Us, s.P99Us = min(quantile(50), s.MaxUs), min(quantile(99), s.MaxUs)
 	_ = json.NewEncoder(os.Stdout).Encode(s)
 }
 
@@ -192,39 +234,83 @@ func loopThread(pid int) (tid int, err error) {
 	return 0, fmt.Errorf("process %d has no thread at SCHED_FIFO %d", pid, loopPriority)
 }
 
-// deadlock holds one thread of another process, as a lock would that it never gets, and nothing else of that process, for a time. It says
-// when the thread stood still.
-func deadlock(tid int, d time.Duration) (heldUs int64, err error) {
-	runtime.LockOSThread() // a tracer is a thread
-	defer runtime.UnlockOSThread()
-	if err := unix.PtraceSeize(tid); err != nil {
-		return 0, fmt.Errorf("ptrace of thread %d: %w", tid, err)
+// held is how long a process or a thread stood still: from before it was stopped to after it was let go, us of CLOCK_MONOTONIC.
+type held struct{ fromUs, toUs int64 }
+
+func (h held) us() float64 { return float64(h.toUs - h.fromUs) }
+
+// punctual runs f on a thread of its own above the loop, so that other programs do not lengthen what f holds up.
+func punctual(f func() (held, error)) (h held, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with its priority
+		if err = toFIFO(); err == nil {
+			h, err = f()
+		}
+	}()
+	<-done
+	return h, err
+}
+
+// sleep is d without Go's timers, which wait for a thread of ordinary priority.
+func sleep(d time.Duration) {
+	end := unix.NsecToTimespec(control.SystemClock{}.Now() + int64(d))
+	for unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &end, nil) == unix.EINTR {
 	}
-	if err := unix.PtraceInterrupt(tid); err != nil {
-		return 0, fmt.Errorf("ptrace of thread %d: interrupt: %w", tid, err)
-	}
-	var status unix.WaitStatus
-	if _, err := unix.Wait4(tid, &status, unix.WALL, nil); err != nil {
-		return 0, fmt.Errorf("ptrace of thread %d: wait: %w", tid, err)
-	}
-	heldUs = monotonicUs()
-	if !status.Stopped() {
-		return heldUs, fmt.Errorf("ptrace of thread %d: it has ended: %#x", tid, status)
-	}
-	time.Sleep(d)
-	signal := uintptr(0)
-	if s := status.StopSignal(); s != unix.SIGTRAP && s != unix.SIGSTOP { // one that came just then is its own
-		signal = uintptr(s)
-	}
-	switch _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, signal, 0, 0); errno {
-	case 0:
-		return heldUs, nil
-	case unix.ESRCH: // its process was ended meanwhile, and is not gone until the tracer knows
-		_, err := unix.Wait4(tid, &status, unix.WALL, nil)
-		return heldUs, err
-	default:
-		return heldUs, fmt.Errorf("ptrace of thread %d: detach: %w", tid, errno)
-	}
+}
+
+// pause stops a process for a time.
+func pause(pid int, d time.Duration) (held, error) {
+	return punctual(func() (h held, err error) {
+		h.fromUs = monotonicUs()
+		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			return h, err
+		}
+		sleep(d)
+		// The guard ends an agent that was stopped between its last look and the kernel: nobody is left to go on.
+		if err = unix.Kill(pid, unix.SIGCONT); errors.Is(err, unix.ESRCH) {
+			err = nil
+		}
+		h.toUs = monotonicUs()
+		return h, err
+	})
+}
+
+// deadlock holds one thread of another process, as a lock would that it never gets, and nothing else of that process, for a time.
+func deadlock(tid int, d time.Duration) (held, error) {
+	return punctual(func() (h held, err error) { // a tracer is a thread
+		h.fromUs = monotonicUs()
+		if err := unix.PtraceSeize(tid); err != nil {
+			return h, fmt.Errorf("ptrace of thread %d: %w", tid, err)
+		}
+		if err := unix.PtraceInterrupt(tid); err != nil {
+			return h, fmt.Errorf("ptrace of thread %d: interrupt: %w", tid, err)
+		}
+		var status unix.WaitStatus
+		if _, err := unix.Wait4(tid, &status, unix.WALL, nil); err != nil {
+			return h, fmt.Errorf("ptrace of thread %d: wait: %w", tid, err)
+		}
+		if !status.Stopped() {
+			return h, fmt.Errorf("ptrace of thread %d: it has ended: %#x", tid, status)
+		}
+		sleep(d)
+		signal := uintptr(0)
+		if s := status.StopSignal(); s != unix.SIGTRAP && s != unix.SIGSTOP { // one that came just then is its own
+			signal = uintptr(s)
+		}
+		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, signal, 0, 0)
+		h.toUs = monotonicUs()
+		switch errno {
+		case 0:
+			return h, nil
+		case unix.ESRCH: // its process was ended meanwhile, and is not gone until the tracer knows
+			_, err := unix.Wait4(tid, &status, unix.WALL, nil)
+			return h, err
+		default:
+			return h, fmt.Errorf("ptrace of thread %d: detach: %w", tid, errno)
+		}
+	})
 }
 
 // smallDisk is a folder on a disk of 8 MiB that is nearly full, where the system lets us make one.

@@ -38,21 +38,27 @@ type blow struct {
 // storm is a schedule in real time, under way.
 type storm struct {
 	*bench
-	wall *wallClock // of the agent; nil: this machine cannot
-	disk string     // folder of the agent's journal, nearly full; "": none
+	wall *wallClock // of the agent
+	disk string     // folder of the agent's journal, nearly full
+	// noWall, noDisk: why this machine lets us have none.
+	noWall, noDisk error
 	// robotStops: one of the blows holds the robot's program up.
 	robotStops bool
 	calls      sync.WaitGroup
+
+	mu        sync.Mutex
+	heldUs    map[int]float64 // by process: the longest that a blow held it up, as it was and not as it was asked for
+	notStruck []string
 }
 
-// tripped is what is said of an agent that stood still.
-var tripped = []safety.Fault{safety.GuardTripped, safety.LoopLate}
+// notStruck is the error of a blow that this machine does not let us strike.
+type notStruck struct{ error }
 
 var blows = []blow{
-	{name: "SIGSTOP agent", ms: [2]int{1, 8}, do: func(s *storm, d time.Duration) error { return s.pause(s.agent.cmd.Process.Pid, d) }},
-	{name: "deadlock", ms: [2]int{1, 8}, do: (*storm).hold},
-	{name: "SIGSTOP guard", ms: [2]int{1, 60}, do: func(s *storm, d time.Duration) error { return s.pause(s.guard, d) }},
-	{name: "SIGSTOP robot", ms: [2]int{1, 12}, do: func(s *storm, d time.Duration) error { return s.pause(s.robot.cmd.Process.Pid, d) }},
+	{name: "SIGSTOP agent", ms: [2]int{1, 8}, do: func(s *storm, d time.Duration) error { return s.hold(s.agent.cmd.Process.Pid, d) }},
+	{name: "deadlock", ms: [2]int{1, 8}, do: (*storm).deadlock},
+	{name: "SIGSTOP guard", ms: [2]int{1, 60}, do: func(s *storm, d time.Duration) error { return s.hold(s.guard, d) }},
+	{name: "SIGSTOP robot", ms: [2]int{1, 12}, do: func(s *storm, d time.Duration) error { return s.hold(s.robot.cmd.Process.Pid, d) }},
 	{name: "busy programs", ms: [2]int{500, 3000}, do: func(s *storm, d time.Duration) error { return s.beside("spin", d, nil) }},
 	{name: "busy memory", ms: [2]int{500, 3000}, do: func(s *storm, d time.Duration) error { return s.beside("eat", d, nil) }},
 	{name: "no memory left", ms: [2]int{500, 3000}, do: (*storm).noMemory},
@@ -68,8 +74,8 @@ var blows = []blow{
 	{name: "push,n=50,ms=100,dir=90", do: (*storm).fault},
 
 	{name: "SIGSTOP agent", ms: [2]int{60, 1500}, does: safety.Damp, names: tripped, ends: damps,
-		do: func(s *storm, d time.Duration) error { return s.pause(s.agent.cmd.Process.Pid, d) }},
-	{name: "deadlock", ms: [2]int{60, 1500}, does: safety.Damp, names: tripped, ends: damps, do: (*storm).hold},
+		do: func(s *storm, d time.Duration) error { return s.hold(s.agent.cmd.Process.Pid, d) }},
+	{name: "deadlock", ms: [2]int{60, 1500}, does: safety.Damp, names: tripped, ends: damps, do: (*storm).deadlock},
 	{name: "kill -9 agent", does: safety.Damp, ends: damps, stops: true, exit: -1, do: func(s *storm, _ time.Duration) error { return s.signal(unix.SIGKILL) }},
 	{name: "SIGABRT agent", does: safety.Damp, ends: damps, stops: true, exit: 2, do: func(s *storm, _ time.Duration) error { return s.signal(unix.SIGABRT) }},
 	{name: "SIGQUIT agent", does: safety.Damp, ends: quiet, stops: true, do: func(s *storm, _ time.Duration) error { return s.signal(unix.SIGQUIT) }},
@@ -83,9 +89,9 @@ var blows = []blow{
 	}},
 	{name: "kill -9 guard", does: safety.Sit, names: []safety.Fault{safety.GuardLost}, ends: damps, do: func(s *storm, _ time.Duration) error { return unix.Kill(s.guard, unix.SIGKILL) }},
 	{name: "SIGSTOP guard", ms: [2]int{300, 1500}, does: safety.Sit, names: []safety.Fault{safety.GuardLost}, ends: damps,
-		do: func(s *storm, d time.Duration) error { return s.pause(s.guard, d) }},
+		do: func(s *storm, d time.Duration) error { return s.hold(s.guard, d) }},
 	{name: "SIGSTOP robot", ms: [2]int{80, 800}, does: safety.Damp, names: []safety.Fault{safety.StateStale}, ends: damps,
-		do: func(s *storm, d time.Duration) error { return s.pause(s.robot.cmd.Process.Pid, d) }},
+		do: func(s *storm, d time.Duration) error { return s.hold(s.robot.cmd.Process.Pid, d) }},
 	{name: "estop settle", does: safety.Sit, names: []safety.Fault{safety.OperatorSettle}, ends: damps, do: func(s *storm, _ time.Duration) error { return s.estop("settle") }},
 	{name: "estop cut", does: safety.Cut, names: []safety.Fault{safety.OperatorCut}, ends: damps, do: func(s *storm, _ time.Duration) error { return s.estop("cut") }},
 	{name: "stranger's pose", ms: [2]int{1500, 2500}, does: safety.Damp, names: []safety.Fault{safety.AnotherSender, safety.Tilt, safety.JointSpeed}, ends: damps,
@@ -143,23 +149,28 @@ func newStorm(seed uint64) (strikes []strike) {
 	return strikes
 }
 
-func (s *storm) pause(pid int, d time.Duration) error {
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		return err
-	}
-	time.Sleep(d)
-	if err := unix.Kill(pid, unix.SIGCONT); !errors.Is(err, unix.ESRCH) {
-		return err
-	}
-	return nil // the guard has ended it meanwhile, see kill
+// hold stops a process for a time.
+func (s *storm) hold(pid int, d time.Duration) error {
+	h, err := pause(pid, d)
+	s.stood(pid, h)
+	return err
 }
 
-func (s *storm) hold(d time.Duration) error {
-	tid, err := loopThread(s.agent.cmd.Process.Pid)
-	if err == nil {
-		_, err = deadlock(tid, d)
+func (s *storm) deadlock(d time.Duration) error {
+	pid := s.agent.cmd.Process.Pid
+	tid, err := loopThread(pid)
+	if err != nil {
+		return err
 	}
+	h, err := deadlock(tid, d)
+	s.stood(pid, h)
 	return err
+}
+
+func (s *storm) stood(pid int, h held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heldUs[pid] = max(s.heldUs[pid], h.us())
 }
 
 func (s *storm) signal(sig unix.Signal) error { return unix.Kill(s.agent.cmd.Process.Pid, sig) }
@@ -214,8 +225,7 @@ func (s *storm) noMemory(d time.Duration) error {
 	const most = 64 << 20 // besides what the agent has already, which is counted where it was before
 	group, err := newMemoryGroup(s.t, most)
 	if err != nil {
-		s.t.Logf("this machine lets no group of processes run out of memory: %v", err)
-		return nil
+		return notStruck{fmt.Errorf("no group of processes may run out of memory: %w", err)}
 	}
 	if err := group.add(s.agent.cmd.Process.Pid); err != nil {
 		return err
@@ -247,9 +257,8 @@ func (s *storm) flood(d time.Duration) error {
 
 // fillDisk takes the last bytes that the agent's journal could have.
 func (s *storm) fillDisk(d time.Duration) error {
-	if s.disk == "" {
-		s.t.Log("this machine lets us make no small disk")
-		return nil
+	if s.noDisk != nil {
+		return notStruck{s.noDisk}
 	}
 	more := filepath.Join(s.disk, "more")
 	b := make([]byte, 4096)
@@ -267,8 +276,8 @@ func (s *storm) fillDisk(d time.Duration) error {
 
 // jump moves the agent's wall clock an hour on, then two back, and leaves it there for a time.
 func (s *storm) jump(d time.Duration) error {
-	if s.wall == nil {
-		return nil
+	if s.noWall != nil {
+		return notStruck{s.noWall}
 	}
 	const hour = 3600
 	for _, at := range []int64{hour, -hour} {
@@ -285,21 +294,20 @@ func (s *storm) jump(d time.Duration) error {
 // it should. OPENCLAW_SOAK=storms draws 200.
 func TestChaosRealTime(t *testing.T) {
 	realTime(t)
-	inTurn(t, promise.NewWord(t, "storms", 3, 200), chaosRealTime)
+	soak := promise.NewWord(t, "storms", 3, 200)
+	inTurn(t, soak, chaosRealTime)
+	t.Logf("in all: %.0f blows struck, %.0f that this machine did not let us strike; %.0f storms in which a stall of the machine damped the robot",
+		soak.Sum("struck"), soak.Sum("not_struck_count"), soak.Sum("excused_count"))
 }
 
 func chaosRealTime(t *testing.T, seed uint64) map[string]any {
 	strikes := newStorm(seed)
 	t.Logf("seed %d: %v", seed, strikes)
 	ask := stallMeter(t)
-	s := &storm{robotStops: slices.ContainsFunc(strikes, func(s strike) bool { return s.name == "SIGSTOP robot" })}
+	s := &storm{heldUs: map[int]float64{}, robotStops: slices.ContainsFunc(strikes, func(s strike) bool { return s.name == "SIGSTOP robot" })}
 	var flags []string
 	if slices.ContainsFunc(strikes, func(s strike) bool { return s.name == "disk full" }) {
-		var err error
-		if s.disk, err = smallDisk(t); err != nil {
-			t.Log(err)
-			s.disk = ""
-		} else {
+		if s.disk, s.noDisk = smallDisk(t); s.noDisk == nil {
 			flags = []string{"--log", filepath.Join(s.disk, "agent.jsonl")}
 		}
 	}
@@ -310,14 +318,13 @@ func chaosRealTime(t *testing.T, seed uint64) map[string]any {
 		}
 	})
 	if slices.ContainsFunc(strikes, func(s strike) bool { return s.name == "wall clock" }) {
-		var err error
-		if s.wall, err = takeWallClock(s.agent.cmd.Process.Pid); err != nil {
-			t.Logf("this machine lets us move no wall clock: %v", err)
-		}
+		s.wall, s.noWall = takeWallClock(s.agent.cmd.Process.Pid)
 	}
 	s.arm()
-	s.walk()
-	ask()
+	drawn := map[string]any{"strikes": fmt.Sprint(strikes)}
+	if !s.walkAnyway(ask) {
+		t.Skipf("not done: this machine stood still for %v and more in each of %d tries", stallUs*time.Microsecond, tries)
+	}
 	began := time.Now()
 	var doing sync.WaitGroup
 	for _, k := range strikes {
@@ -325,7 +332,15 @@ func chaosRealTime(t *testing.T, seed uint64) map[string]any {
 			time.Sleep(time.Until(began.Add(k.at)))
 			if k.isFault() {
 				s.inject(k.name + "@now")
-			} else if err := k.do(s, k.d); err != nil {
+				return
+			}
+			err := k.do(s, k.d)
+			if no := (notStruck{}); errors.As(err, &no) {
+				t.Logf("%v was not struck: %v", k, err)
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.notStruck = append(s.notStruck, k.name)
+			} else if err != nil {
 				t.Errorf("%v: %v", k, err)
 			}
 		})
@@ -334,8 +349,8 @@ func chaosRealTime(t *testing.T, seed uint64) map[string]any {
 	s.calls.Wait()
 	last := strikes[len(strikes)-1]
 	if last.does == safety.Sit {
-		time.Sleep(3500 * time.Millisecond) // to a stand, down; the remote is missed after a second
-		if last.name == "remote_absent" {
+		time.Sleep(sitting)
+		if last.name == "remote_absent" { // which is missed after a second
 			time.Sleep(time.Second)
 		}
 	}
@@ -343,17 +358,52 @@ func chaosRealTime(t *testing.T, seed uint64) map[string]any {
 		until(t, "the agent's end", func() bool { return !alive(s.agent) })
 	}
 	time.Sleep(1200 * time.Millisecond)
-	s.sync()
-	machine := ask()
-	drawn := map[string]any{"strikes": fmt.Sprint(strikes), "stall_max_us": machine.MaxUs, "stall_p99_us": machine.P99Us}
-	s.outcome(last, &machine)
+	machine := s.machine(ask)
+	drawn["struck"], drawn["not_struck"], drawn["not_struck_count"] = len(strikes)-len(s.notStruck), s.notStruck, len(s.notStruck)
+	if excused := s.outcome(last, &machine); excused != "" {
+		drawn["excused"], drawn["excused_count"] = excused, 1
+	}
+	drawn["stall_max_us"], drawn["stall_p99_us"] = machine.MaxUs, machine.P99Us
 	return drawn
+}
+
+// machine is its longest stall since the robot began to get up.
+func (s *storm) machine(ask func() stalls) stalls {
+	s.t.Helper()
+	s.sync()
+	if s.robotStops { // its thread stood still because we stopped it
+		s.ref.stallMs = 0
+	}
+	return s.measure(ask)
 }
 
 func (s *strike) isFault() bool { return strings.Contains(s.name, ",") || s.name == "remote_absent" }
 
-// outcome judges the end of a storm.
-func (s *storm) outcome(last strike, machine *stalls) {
+// excuse is what a fault that the blows do not ask for did, if the machine's stall, or what it added to a blow that holds something up,
+// explains it.
+func (s *storm) excuse(fault string, machine *stalls) (does safety.Severity, ok bool) {
+	s.mu.Lock()
+	agent, guard, robot := s.heldUs[s.agent.cmd.Process.Pid], s.heldUs[s.guard], s.heldUs[s.robot.cmd.Process.Pid]
+	s.mu.Unlock()
+	const (
+		lateUs = 18e3 // of 20 ms, less a period
+		lostUs = 95e3 // of the 100 ms after which a guard is missed
+	)
+	switch {
+	case stalled(fault, machine.MaxUs), isOne(tripped, fault) && agent+machine.MaxUs >= lateUs,
+		fault == safety.StateStale.String() && robot+machine.MaxUs >= staleUs:
+		return safety.Damp, true
+	case fault == safety.GuardLost.String() && guard+machine.MaxUs >= lostUs:
+		return safety.Sit, true
+	}
+	return safety.None, false
+}
+
+// sitting is the time from policy to a stand, down and to damping.
+const sitting = 3500 * time.Millisecond
+
+// outcome judges the end of a storm, and says what a stall of the machine did that no blow asked for.
+func (s *storm) outcome(last strike, machine *stalls) (excused string) {
 	t := s.t
 	t.Helper()
 	if !last.stops && last.does == safety.Damp && slices.Equal(last.names, tripped) && !alive(s.agent) {
@@ -369,26 +419,26 @@ func (s *storm) outcome(last strike, machine *stalls) {
 			s.guardEnds()
 		}
 		s.robot.end()
-		return
+		return ""
 	}
 	st := s.state()
 	want, names, severity := walks, []safety.Fault{safety.NoFault}, "none"
 	if last.does > safety.None {
 		want, names, severity = last.ends, last.names, last.does.String()
 	}
-	const stall = 12e3 // us that, with what the blows hold up by themselves, make the loop late
-	stoodUs := machine.MaxUs
-	if !s.robotStops { // it stood still because the machine did, which its thread may see and the meter's not
-		stoodUs = max(stoodUs, s.ref.stallMs*1e3)
-	}
-	isTripped := func(f safety.Fault) bool { return f.String() == st.fault() }
-	if stoodUs > stall && slices.ContainsFunc(tripped, isTripped) && !slices.ContainsFunc(names, isTripped) {
-		t.Logf("the machine stood still for %.0f us: %s", stoodUs, st.fault())
-		want, names, severity = damps, tripped, "damp"
+	if does, ok := s.excuse(st.fault(), machine); ok && !isOne(names, st.fault()) {
+		excused = st.fault()
+		t.Logf("the machine stood still for %.0f us, and blows held up for %v us: %s", machine.MaxUs, s.heldUs, excused)
+		want, severity = damps, does.String()
+		names = slices.Concat(tripped, []safety.Fault{safety.GuardLost, safety.StateStale}) // of which it is one
+		if does == safety.Sit {
+			time.Sleep(sitting + time.Duration(closing*float64(time.Second)))
+			s.sync()
+		}
 	}
 	s.judge(want)
 	if fault := st.fault(); !slices.ContainsFunc(names, func(f safety.Fault) bool { return f.String() == fault || f == safety.NoFault && fault == "" }) || st.Severity != severity {
-		t.Errorf("the agent says severity %s, fault %q, want %s, one of %v; the machine's longest stall %.0f us", st.Severity, fault, severity, names, stoodUs)
+		t.Errorf("the agent says severity %s, fault %q, want %s, one of %v; the machine's longest stall %.0f us, held %v us", st.Severity, fault, severity, names, machine.MaxUs, s.heldUs)
 	}
 	if pid := s.guardPID(); pid != s.guard && last.name != "kill -9 guard" {
 		t.Errorf("the guard is process %d, was %d", pid, s.guard)
@@ -404,4 +454,5 @@ func (s *storm) outcome(last strike, machine *stalls) {
 	s.judge(quiet)
 	s.guardEnds()
 	s.robot.end()
+	return excused
 }
