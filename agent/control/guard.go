@@ -118,7 +118,8 @@ func (l *Loop) rearm() {
 	}
 }
 
-// disarm ends the guard's part in order: the last damping frames are out.
+// disarm ends the guard's part in order: the robot has shown that it has the last damping frames. Where it has not, the epoch stays, and
+// the guard damps on.
 func (l *Loop) disarm() {
 	if l.guard != nil {
 		l.guard.End()

@@ -216,10 +216,11 @@ var ErrUnconfirmed = errors.New("control: damping was sent, but no state from th
 func (l *Loop) Run(ctx context.Context) error {
 	defer close(l.ended)
 	defer l.signal()
-	defer l.disarm()
 	defer func() {
 		if p := recover(); p != nil { // a mistake of ours: the motors first
-			l.lastDamping()
+			if l.lastDamping() {
+				l.disarm()
+			}
 			panic(p)
 		}
 	}()
@@ -241,6 +242,9 @@ func (l *Loop) Run(ctx context.Context) error {
 		default:
 		}
 		if l.Tick(deadline) {
+			if l.endErr == nil { // else the guard goes on
+				l.disarm()
+			}
 			if m := l.mistake.Load(); m != nil {
 				return *m
 			}
@@ -259,17 +263,32 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// lastDamping sends what stops the motors, for as long as at any other end.
-func (l *Loop) lastDamping() {
+// lastDamping sends what stops the motors, for as long as at any other end, and says whether the robot still answered in its second half.
+func (l *Loop) lastDamping() (confirmed bool) {
 	if l.mode == Idle {
-		return
+		return true
 	}
+	l.mode = Damp
+	l.shut()
 	l.encodeDamping()
-	for range int(l.cfg.DampSeconds * 1e9 / float64(PeriodNs)) {
-		l.beat(l.clock.Now())
-		_ = l.parts.Link.Send(l.frame) // nothing else can be tried
+	periods := int(l.cfg.DampSeconds * 1e9 / float64(PeriodNs))
+	for i := range periods {
+		now := l.clock.Now()
+		l.beat(now)
+		answered := false
+		for range maxStates {
+			if _, ok := l.parts.Link.Receive(&l.rx, now); !ok {
+				break
+			}
+			answered = true
+		}
+		err := l.parts.Link.Send(l.frame)
+		if i >= periods/2 {
+			confirmed = (confirmed || answered) && err == nil
+		}
 		time.Sleep(time.Duration(PeriodNs))
 	}
+	return confirmed
 }
 
 // Tick does one period's work for the tick that was due at deadlineNs, and

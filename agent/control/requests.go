@@ -338,7 +338,7 @@ func (l *Loop) stopping(now int64) bool {
 	switch {
 	case sent < l.cfg.DampSeconds:
 		return false
-	case l.lastArrive > l.endNs+int64(l.cfg.DampSeconds/2*1e9):
+	case l.sendRun == 0 && l.lastArrive > l.endNs+int64(l.cfg.DampSeconds/2*1e9):
 		return true // the robot still answered when it had damping frames for a while
 	case sent < 3*l.cfg.DampSeconds:
 		return false

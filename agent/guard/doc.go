@@ -39,5 +39,6 @@
 //
 // Started by `run`, it outlives the agent. A next agent takes its place by `take`, which ends a session whose agent is gone and
 // releases the socket, and then registers; while the old agent lives that is refused. It ends by itself when the agent has ended in
-// order, or is gone and the robot has been silent for ten seconds. Signals do not end it while it guards.
+// order, which takes a robot that has shown it is damped, or is gone and the robot has been silent for ten minutes: a cable may come back.
+// A robot that was a program of this machine and has ended is given up after ten seconds. Signals do not end it while it guards.
 package guard

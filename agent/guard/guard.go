@@ -37,8 +37,10 @@ const (
 	knockNs    = int64(10e6)
 	knockEvery = 300 * time.Millisecond
 	probeTime  = time.Second
-	// deafNs of silence end a session whose agent is gone.
-	deafNs = int64(10e9)
+	// deafNs of silence end a session whose agent is gone. They are many: a cable may come back, and a knock harms nobody. Where the robot
+	// was a program of this machine and has ended, nothing comes back that stands under torque: then goneNs do.
+	deafNs = int64(600e9)
+	goneNs = int64(10e9)
 	// maxStates are taken from the socket in one cycle.
 	maxStates = 16
 )

@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -428,20 +429,32 @@ func TestSilentRobot(t *testing.T) {
 		t.Errorf("the session is not over: %+v", rep)
 	}
 
-	// A guard stays for ten seconds.
-	r = newRig(t, stale).standing()
-	r.halt()
-	r.robot.Mute(true)
-	r.endAgent()
-	r.run(11900)
-	r.guard.Supervised()
-	if rep := r.guard.Report(); rep.AgentPID == 0 {
-		t.Error("the session is over before its time")
-	}
-	r.run(200)
-	r.during(r.guard.Supervised)
-	if rep := r.guard.Report(); rep.AgentPID != 0 {
-		t.Error("the session goes on for ever")
+	// A guard stays for ten minutes, or ten seconds where the robot's program has ended.
+	for _, ends := range []bool{false, true} {
+		r = newRig(t, stale).standing()
+		r.halt()
+		r.robot.Mute(true)
+		r.endAgent()
+		r.run(2100)
+		if !r.guard.Report().Silent {
+			t.Fatal("a silent robot is not seen to be")
+		}
+		if ends {
+			r.robot.Close()
+			r.ms += 9800
+		} else {
+			r.ms += 599_800
+		}
+		r.run(50)
+		r.guard.Supervised()
+		if rep := r.guard.Report(); rep.AgentPID == 0 {
+			t.Errorf("ended %v: the session is over before its time", ends)
+		}
+		r.run(200)
+		r.during(r.guard.Supervised)
+		if rep := r.guard.Report(); rep.AgentPID != 0 {
+			t.Errorf("ended %v: the session goes on for ever", ends)
+		}
 	}
 }
 
@@ -659,40 +672,71 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestRunEndsTheEpoch: whatever ends the loop disarms the guard.
+// TestRunEndsTheEpoch: a robot that shows it is damped needs its guard no more. One that does not keeps it, whatever the reason.
 func TestRunEndsTheEpoch(t *testing.T) {
-	r := newRig(t, stale)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- r.loop.Run(ctx) }()
-	if err := r.loop.Arm(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if r.watch.Epoch() == 0 {
-		t.Error("armed without an epoch")
-	}
-	cancel()
-	select {
-	case <-done:
-	case <-time.After(patience):
-		t.Fatal("does not end")
-	}
-	if r.watch.Epoch() != 0 {
-		t.Error("ended within an epoch")
+	const cable, refused = "the cable is out", "frames are refused"
+	for _, breaks := range []string{"", cable, refused} {
+		r := newRig(t, stale)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		var broken atomic.Bool
+		sent := uint64(0)
+		r.onSend = func(send func() error) error {
+			if broken.Load() && breaks == refused {
+				return errors.New("no route")
+			}
+			r.robot.Mute(broken.Load() && breaks == cable)
+			sent++
+			if err := send(); err != nil {
+				return err
+			}
+			if !r.robot.Await(sent, patience) {
+				return errors.New("a frame is lost")
+			}
+			return nil
+		}
+		go func() { done <- r.loop.Run(ctx) }()
+		if err := r.loop.Arm(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if r.watch.Epoch() == 0 {
+			t.Error("armed without an epoch")
+		}
+		broken.Store(true)
+		cancel()
+		var err error
+		select {
+		case err = <-done:
+		case <-time.After(patience):
+			t.Fatal("does not end")
+		}
+		if confirmed := breaks == ""; (r.watch.Epoch() == 0) != confirmed || (err == nil) != confirmed {
+			t.Errorf("%q: ended with %v, epoch %x", breaks, err, r.watch.Epoch())
+		}
 	}
 }
 
-// TestPanickingLoop: while its last damping frames leave it still beats, so the guard does not take its turn; then it is disarmed.
+// TestPanickingLoop: while its last damping frames leave it still beats, so the guard does not take its turn. It is disarmed when the
+// robot has answered them; else the guard damps on.
 func TestPanickingLoop(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		testPanickingLoop(t, answers)
+	}
+}
+
+func testPanickingLoop(t *testing.T, answers bool) {
 	r := newRig(t, stale)
 	var beats []int64
-	r.onSend = func(func() error) error {
+	r.onSend = func(send func() error) error {
 		if beats == nil {
 			beats = []int64{}
 			panic("told to")
 		}
 		beats = append(beats, r.watch.BeatNs())
 		r.clock.now += 2e6
+		if answers {
+			return send()
+		}
 		return nil
 	}
 	done := make(chan any, 1)
@@ -709,8 +753,8 @@ func TestPanickingLoop(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("does not end")
 	}
-	if len(beats) < 250 || r.watch.Epoch() != 0 {
-		t.Errorf("%d damping frames, epoch %x", len(beats), r.watch.Epoch())
+	if len(beats) < 250 || (r.watch.Epoch() == 0) != answers {
+		t.Errorf("%d damping frames, answered %v, epoch %x", len(beats), answers, r.watch.Epoch())
 	}
 	for i := 1; i < len(beats); i++ {
 		if beats[i] != beats[i-1]+2e6 {

@@ -28,7 +28,9 @@ func TestMutants(t *testing.T) {
 		edit("behind a long hold the loop does not know what the guard heard", control, "		from = max(from, l.guard.UntilNs())\n", ""),
 		edit("a lost guard is not seen", loop, "l.guardStill < guardLostTicks", "true"),
 		edit("the end leaves the guard armed", loop, "	if l.guard != nil {\n		l.guard.End()\n", "	if false {\n		l.guard.End()\n"),
-		edit("a loop that panics beats no more", control, "		l.beat(l.clock.Now())\n", ""),
+		edit("a loop that panics beats no more", control, "		l.beat(now)\n		answered := false\n", "		answered := false\n"),
+		edit("an end that the robot has not confirmed disarms", control, "			if l.endErr == nil { // else", "			if true { // else"),
+		edit("a panic disarms", control, "			if l.lastDamping() {", "			if l.lastDamping(); true {"),
 		// The guard.
 		edit("the window is looked at before the latch", "guard.go",
 			"	g.page.latched.Store(epoch) // first; then the look at the window\n", "",
@@ -47,6 +49,7 @@ func TestMutants(t *testing.T) {
 		edit("a late look for sport mode counts", "serve.go", "s.over.Store(beat)", "s.over.Store(s.page.beatNs.Load())"),
 		edit("a robot that was silent before is damped for two seconds", "guard.go", "		s.untilNs = s.page.untilNs.Load()\n", "		s.untilNs = now + silenceNs\n"),
 		edit("an agent that is gone must grow stale", "guard.go", "stale := s.gone.Load() || nowNs", "stale := nowNs"),
+		edit("a robot that is silent is given up for gone", "serve.go", "s.reg.Robot.Addr().IsLoopback() && !held(s.reg.Robot.Port())", "true"),
 		edit("an agent that lives is taken over", "serve.go", "		if !s.gone.Load() {\n			return nil, nil, fds,", "		if false {\n			return nil, nil, fds,"),
 	}, 3)
 }

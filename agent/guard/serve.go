@@ -141,7 +141,31 @@ func (g *Guard) supervise(accepted <-chan error) error {
 // deaf says that the robot of an agent that is gone has been silent for long.
 func (g *Guard) deaf(s *session) bool {
 	since := s.silentNs.Load()
-	return since != 0 && g.clock.Now()-since >= deafNs
+	if since == 0 {
+		return false
+	}
+	silent := g.clock.Now() - since
+	return silent >= deafNs || silent >= goneNs && s.reg.Robot.Addr().IsLoopback() && !held(s.reg.Robot.Port())
+}
+
+// held says whether a program of this machine has a UDP socket at that port, or that it cannot be known.
+func held(port uint16) bool {
+	want := fmt.Sprintf(":%04X", port)
+	for _, table := range []string{"/proc/net/udp", "/proc/net/udp6"} {
+		text, err := os.ReadFile(table)
+		if errors.Is(err, os.ErrNotExist) && table != "/proc/net/udp" {
+			continue // a machine without IPv6
+		}
+		if err != nil {
+			return true
+		}
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) > 1 && strings.HasSuffix(f[1], want) { // its number, its address
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // release ends a session, if it is still the present one.

@@ -45,8 +45,9 @@ one robot.
 
 SIGINT, SIGTERM and SIGHUP do not end it while the robot is armed. A guard that
 run started outlives a killed agent, damps on, and hands over to the next run; it
-ends by itself when the agent has ended in order, or the robot has been silent
-for ten seconds behind a killed one.
+ends by itself when the agent has ended in order, with the robot's answer that it
+is damped, or else when the robot has been silent for ten minutes (ten seconds
+where it was a program on this machine and has ended).
 
 --status asks the guard that runs.`,
 		Example: `  clawagent guard --robot udp://192.168.123.10:8007
