@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -423,4 +424,100 @@ func TestDoctorInterrupted(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"link_loss": null`) {
 		t.Errorf("%v: a test that was broken off has left a result:\n%s", err, text)
 	}
+}
+
+// TestHangTestIsGuarded: a hang test that is killed, stopped or ended while the legs are held, or while the link is silent, leaves a robot
+// that is damped, and no torque frame leaves when it goes on.
+func TestHangTestIsGuarded(t *testing.T) {
+	passed := passedContact(t)
+	for _, row := range []hangEnd{
+		{"killed", unix.SIGKILL, false, false}, {"killed in a silence", unix.SIGKILL, true, false},
+		{"stopped", unix.SIGSTOP, false, false}, {"stopped in a silence", unix.SIGSTOP, true, false},
+		{"stopped without a guard", unix.SIGSTOP, false, true}, {"Ctrl-Z", unix.SIGTSTP, false, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			for range 5 {
+				if row.happens(t, passed) {
+					return
+				}
+			}
+			t.Skip("this machine stands still too often for a hang test")
+		})
+	}
+}
+
+// hangEnd is what a hang test that runs is done to.
+type hangEnd struct {
+	name   string
+	how    unix.Signal
+	silent bool // in a silence, else while the legs are held
+	alone  bool // without a guard
+}
+
+// happens reports false where this machine stood still, and the test had been broken off before.
+func (row *hangEnd) happens(t *testing.T, passed string) bool {
+	how := row.how
+	robot := hungRobotWith(t, func(c *virtual.Config) { c.Lockstep = false })
+	cmd := exec.Command(filepath.Join(binDir, "clawagent"), "doctor", "--json", "--hang-test", "--hung", "--set", "first_contact.dir="+passed,
+		"--set", "guard.stale_ms=50", "--set", fmt.Sprintf("guard.without=%v", row.alone), "--robot", "udp://"+robot.Addr().String())
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
+	running := func() bool {
+		select {
+		case <-ended:
+			return false
+		default:
+			return true
+		}
+	}
+	frames, since := uint64(0), time.Now()
+	until(t, "the moment", func() bool {
+		s := robot.Status()
+		if s.Frames != frames {
+			frames, since = s.Frames, time.Now()
+		}
+		return !running() || s.LastTorque > 0 && (!row.silent || time.Since(since) > 60*time.Millisecond)
+	})
+	_ = cmd.Process.Signal(how)
+	damped := func() bool { return robot.Status().Class == virtual.ClassDamping }
+	last := int64(-1)
+	if row.alone {
+		time.Sleep(100 * time.Millisecond) // what is late then must not leave
+		last = robot.Status().LastTorque
+	} else {
+		until(t, "damping", damped)
+	}
+	if how == unix.SIGSTOP {
+		_ = cmd.Process.Signal(unix.SIGCONT)
+	}
+	<-ended // also that of Ctrl-Z: it is not stopped, but ends
+	if d := new(diagnosis); how != unix.SIGKILL && json.Unmarshal([]byte(out.String()), d) == nil {
+		if how == unix.SIGTSTP && !d.Interrupted || how == unix.SIGSTOP && (d.find("hang_aborted") == nil || d.OK) {
+			if d.late() {
+				return false
+			}
+			t.Errorf("%s", out.String())
+		}
+	}
+	if how == unix.SIGKILL {
+		if cmd.ProcessState.ExitCode() != -1 {
+			return false // it had ended before
+		}
+		n := robot.Status().Frames
+		until(t, "damping that goes on", func() bool { return robot.Status().Frames > n+100 })
+		// The next doctor takes the robot over from the guard.
+		if d := plainDoctor(t, nil, robot.Addr().String()); d.find("guard") != nil || d.find("states") == nil {
+			t.Errorf("%+v", d.Findings)
+		}
+	}
+	robot.Stop()
+	if s := robot.Summary(); s.DampingTick < 0 || s.TorqueAfter != 0 || !damped() || last >= 0 && s.TorqueTick != last {
+		t.Errorf("newest torque frame at %d before it went on: %+v", last, s)
+	}
+	return true
 }

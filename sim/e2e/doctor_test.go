@@ -204,7 +204,8 @@ func TestDoctorNames(t *testing.T) {
 // late says that a hang test was broken off because this machine stood still.
 func (d *diagnosis) late() bool {
 	f := d.find("hang_aborted")
-	return f != nil && (strings.Contains(f.Text, "loop_late") || strings.Contains(f.Text, "state_stale") || strings.Contains(f.Text, "end_to_end_age"))
+	return f != nil && (strings.Contains(f.Text, "loop_late") || strings.Contains(f.Text, "state_stale") || strings.Contains(f.Text, "end_to_end_age") ||
+		strings.Contains(f.Text, "guard_tripped") || strings.Contains(f.Text, "guard_lost") || strings.Contains(f.Text, "no state came back"))
 }
 
 // passedContact is a folder with the passed result of the virtual robot of the default serial number.

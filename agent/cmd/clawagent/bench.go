@@ -8,6 +8,7 @@ import (
 	"github.com/openclaw-rl/openclaw/agent/control"
 	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/agent/link"
+	"github.com/openclaw-rl/openclaw/agent/safety"
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
 
@@ -27,10 +28,18 @@ type bench struct {
 	heardNs int64 // newest state, 0 for none
 	senders senders
 	rx      wire.LowState
+	// send is called each turn at its time with the frame that is due, or nil; an error ends the turn.
+	send func(frame []byte) error
 }
 
 func newBench(udp *link.UDP, cfg *config) *bench {
 	b := &bench{udp: udp, senders: senders{joints: cfg.Safety.SenderJoints}}
+	b.send = func(frame []byte) error {
+		if frame != nil {
+			_ = udp.Send(frame) // refusals are counted, and named at the end
+		}
+		return nil
+	}
 	if cfg.Control.Lockstep {
 		b.waitNs, b.nowNs = int64(cfg.Control.LockWaitMs*1e6), control.PeriodNs
 		return b
@@ -58,8 +67,8 @@ func (b *bench) turn(ctx context.Context, frame []byte, take func(arrivedNs int6
 	} else {
 		b.nowNs += control.PeriodNs
 	}
-	if frame != nil {
-		_ = b.udp.Send(frame) // refusals are counted, and named at the end
+	if err := b.send(frame); err != nil {
+		return err
 	}
 	if b.waitNs != 0 {
 		b.udp.Wait(b.waitNs)
@@ -79,16 +88,11 @@ func (b *bench) turn(ctx context.Context, frame []byte, take func(arrivedNs int6
 	return nil
 }
 
-// dampKd is the damping frame's, N*m*s/rad.
-const dampKd = 3
-
 // dampingFrame is what moves nothing by itself.
 func dampingFrame(form wire.CRCForm) ([]byte, error) {
 	var cmd wire.LowCmd
 	cmd.Init()
-	for i := range go1.Joints {
-		cmd.Motor[i] = wire.MotorCmd{Mode: wire.ModeServo, Kd: dampKd}
-	}
+	safety.Damping(&cmd, new(wire.LowState))
 	return wire.AppendLowCmd(nil, &cmd, form)
 }
 
@@ -118,7 +122,7 @@ func (x *senders) add(nowNs int64, s *wire.LowState) {
 	off := 0
 	for i := range go1.Joints {
 		m := &s.Motor[i]
-		d := math.Abs(float64(m.TauEst) + dampKd*float64(m.Dq))
+		d := math.Abs(float64(m.TauEst) + safety.DampingKd*float64(m.Dq))
 		if d > senderNm && math.Abs(float64(m.Dq)) < 0.3*float64(go1.SpeedMax[i]) {
 			off++
 			x.worst = max(x.worst, d)

@@ -482,7 +482,13 @@ func TestDoctorFile(t *testing.T) {
 		{"host", "This computer, and the programs on it"}, {"link", "The way to the robot, and what comes back"}, {"state", "What its states say"},
 		{"first-contact", "The first contact: hung, damping frames only"}, {"hang-test", "The hang test: hung, Kp 5"},
 	} {
-		b.WriteString("\n## " + by.title + "\n\n| code | what it means | what to do |\n|---|---|---|\n")
+		b.WriteString("\n## " + by.title + "\n\n")
+		if by.by == "hang-test" {
+			b.WriteString("Whatever ends it, the robot is damped: by the program itself (also at Ctrl-C and Ctrl-Z), or, where that is killed or stands still, by its guard " +
+				"(`clawagent guard`), which damps on until the next agent or doctor takes over. What stays: with the cable out or the computer dead, nothing comes to the robot any " +
+				"more, and its legs keep what the motors make of silence, Kp 5 at most, until its own switch. `guard.without` gives the guard up, and is warned of.\n\n")
+		}
+		b.WriteString("| code | what it means | what to do |\n|---|---|---|\n")
 		for _, c := range codes() {
 			if c.By == by.by {
 				remedy := c.Remedy

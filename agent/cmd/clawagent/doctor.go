@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,7 +112,10 @@ the object last.
 --hang-test, after that and with the robot still hung (--hung is your word for
 it), holds the legs a little back with Kp 5, silences the link for 200 ms five
 times, and says what the motors do without commands: hold, damp or go limp.
-Whatever ends it, the robot is damped.
+Whatever ends it, the robot is damped: by this program, or, where that is killed
+or stands still, by its guard (clawagent guard). Ctrl-Z ends it as Ctrl-C does.
+With the cable out or this computer dead the legs keep what the motors make of
+silence, Kp 5 at most, until the robot's own switch.
 
 To leave sport mode: with the robot hung or lying, press on its remote L2+A,
 L2+A, L2+B, then L1+L2+START.
@@ -196,6 +201,11 @@ func (o *doctorOptions) check(cfg *config) error {
 func runDoctor(cmd *cobra.Command, cfg *config, o *doctorOptions) error {
 	ctx, _, release := cli.StopStages(cmd.Context())
 	defer release()
+	if o.hangTest { // a program that is stopped damps nothing: then rather ended
+		stoppable, release := signal.NotifyContext(ctx, syscall.SIGTSTP)
+		defer release()
+		ctx = stoppable
+	}
 	d, err := diagnose(ctx, cfg, o, newTeller(cmd, o))
 	interrupted := ctx.Err() != nil
 	if err != nil && !(interrupted && (o.firstContact || o.hangTest)) {

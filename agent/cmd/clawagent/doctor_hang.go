@@ -11,6 +11,8 @@ import (
 	"github.com/openclaw-rl/openclaw/agent/control"
 	"github.com/openclaw-rl/openclaw/agent/firstcontact"
 	"github.com/openclaw-rl/openclaw/agent/go1"
+	"github.com/openclaw-rl/openclaw/agent/guard"
+	"github.com/openclaw-rl/openclaw/agent/link"
 	"github.com/openclaw-rl/openclaw/agent/safety"
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
@@ -25,6 +27,8 @@ const (
 	hangRamp  = 1.0 // s, each way
 	hangWait  = 0.6 // s, until the legs are at rest again behind a silence
 	hangDamps = 0.5 // s of damping frames at the start and at the end
+	// answerTurns is how many frames behind a silence may stay without an answer.
+	answerTurns = 25
 )
 
 // hang is one hang test.
@@ -36,6 +40,10 @@ type hang struct {
 	cmd   wire.LowCmd
 	frame []byte
 	damp  []byte
+
+	udp    *link.UDP
+	watch  *guard.Watch // nil: guard.without
+	torque bool         // the frames of now are torque frames, or the motors may still have one in force
 
 	state wire.LowState
 	have  bool
@@ -51,16 +59,36 @@ func (a *abortion) Error() string { return a.why }
 
 func abortf(format string, args ...any) error { return &abortion{fmt.Sprintf(format, args...)} }
 
-// hangTest finds out what the motors do without commands. However it ends, damping frames are the last. Its error is that of ctx.
+// hangTest finds out what the motors do without commands. However it ends, damping frames are the last: this program's, or, where it is
+// killed or stands still, its guard's. Its error is that of ctx.
 func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err error) {
 	cli.Ahead()
-	udp, err := d.open(cfg)
+	watching := guarding{cfg: cfg}
+	if cfg.Guard.Without {
+		d.add(levelWarning, "guard", "Leave out guard.without.", "there is no guard: if this program is killed, the legs stay at Kp %d", hangKp)
+		err = releaseGuard(cfg)
+	} else if err = watching.join(); err == nil {
+		defer func() { watching.client.Close() }()
+	}
+	if err != nil {
+		d.add(levelError, "guard", "", "%v; nothing was sent", err)
+		return nil
+	}
+	udp, err := d.dial(cfg)
 	if err != nil {
 		return nil
 	}
 	defer udp.Close()
 	form := udp.CRC()
-	h := &hang{d: d, cfg: cfg, b: newBench(udp, cfg), judge: safety.New(cfg.Safety)}
+	h := &hang{d: d, cfg: cfg, udp: udp, b: newBench(udp, cfg), judge: safety.New(cfg.Safety)}
+	if !cfg.Guard.Without {
+		// --hung is the person's word that frames harm nobody.
+		if h.watch, err = watching.register(udp, true); err != nil {
+			d.add(levelError, "guard", "", "%v; nothing was sent", err)
+			return nil
+		}
+	}
+	h.b.send = h.send
 	if h.damp, err = dampingFrame(form); err != nil {
 		return err
 	}
@@ -88,9 +116,13 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 			panic(p)
 		}
 	}()
+	h.arm()
 	trials, err := h.run(ctx, form, t)
 	// However it went: the motors first, and also for a person who has had enough.
 	_ = h.damped(context.WithoutCancel(ctx), hangDamps, false)
+	if h.watch != nil {
+		h.watch.End()
+	}
 	if stop := new(abortion); errors.As(err, &stop) || errors.Is(err, errSilent) {
 		d.add(levelError, "hang_aborted", "", "broken off and damped: %v", err)
 		return nil
@@ -109,9 +141,61 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 	return nil
 }
 
+const (
+	// hangLateNs: a torque frame that is later than this does not leave.
+	hangLateNs = int64(20e6)
+	// hangGuardNs: so long without a cycle, a guard counts as dead.
+	hangGuardNs = int64(100e6)
+)
+
+// arm tells the guard that torque frames begin.
+func (h *hang) arm() {
+	h.b.restart()
+	if h.watch != nil {
+		h.watch.Beat(link.Now(), h.b.heardNs+silentNs, true)
+		h.watch.Begin()
+	}
+}
+
+// send is the bench's. It beats each period, also in a silence, so that the guard damps for a program that is killed or stopped. A torque
+// frame leaves only if it is not late and the guard has not latched meanwhile.
+func (h *hang) send(frame []byte) error {
+	w := h.watch
+	if w != nil {
+		w.Beat(h.b.nowNs, h.b.heardNs+silentNs, h.torque)
+	}
+	if !h.torque {
+		if frame != nil && (w == nil || w.Look() != guard.Foreign) {
+			_ = h.udp.Send(frame) // refusals are counted, and named at the end
+		}
+		return nil
+	}
+	if w != nil {
+		w.Open()
+		defer w.Shut()
+		switch look := w.Look(); {
+		case look == guard.Foreign:
+			return abortf("another program has the robot")
+		case look == guard.Tripped:
+			return faulted(safety.GuardTripped)
+		case link.Now()-w.GuardBeatNs() > hangGuardNs:
+			return faulted(safety.GuardLost)
+		}
+	}
+	if h.b.lateNs+link.Now()-h.b.nowNs >= hangLateNs {
+		return faulted(safety.LoopLate)
+	}
+	if frame != nil {
+		_ = h.udp.Send(frame)
+	}
+	return nil
+}
+
+func faulted(f safety.Fault) error { return abortf("%s: %s", f, safety.Faults[f].Title) }
+
 // damped sends damping frames for a while; measure keeps where the legs hang.
 func (h *hang) damped(ctx context.Context, seconds float64, measure bool) error {
-	h.b.senders.paused = !measure
+	h.b.senders.paused, h.torque = !measure, false
 	var sum [go1.Joints]float64
 	n := 0
 	turns := int(seconds * 1e9 / float64(control.PeriodNs))
@@ -184,7 +268,6 @@ func (h *hang) allowed() (*contactFile, bool) {
 
 // run is the part with torque.
 func (h *hang) run(ctx context.Context, form wire.CRCForm, t *teller) (trials []firstcontact.LossTrial, err error) {
-	h.b.restart()
 	if err := h.move(ctx, form, hangRamp, 0, 0, 0, hangKp); err != nil {
 		return nil, err
 	}
@@ -231,11 +314,12 @@ func (h *hang) hold(ctx context.Context, form wire.CRCForm) error {
 		if v.Joint >= 0 {
 			return abortf("%s at %s: %s", v.Fault, go1.JointNames[v.Joint], safety.Faults[v.Fault].Title)
 		}
-		return abortf("%s: %s", v.Fault, safety.Faults[v.Fault].Title)
+		return faulted(v.Fault)
 	}
 	if err := h.aim(form, now); err != nil {
 		return err
 	}
+	h.torque = true
 	return h.b.turn(ctx, h.frame, h.take)
 }
 
@@ -289,7 +373,11 @@ func (h *hang) silence(ctx context.Context, form wire.CRCForm) (t firstcontact.L
 	}
 	t.Unasked = max(t.Unasked-1, 0) // the answer to the last frame
 	answered := false
-	for range turns {
+	for range answerTurns {
+		// What is in force already, or less; of the age of what was judged nothing can be said before a state has come.
+		if err := h.aim(form, h.b.nowNs); err != nil {
+			return t, err
+		}
 		if err := h.b.turn(ctx, h.frame, func(now int64, s *wire.LowState) {
 			h.take(now, s)
 			if answered {
