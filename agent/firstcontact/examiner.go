@@ -142,10 +142,10 @@ func (e *Examiner) Begin(s Step) bool {
 	return false
 }
 
-// footless: no foot sensor said anything at rest.
+// footless: no foot sensor said anything at rest; one that lives is never quite still.
 func (r *Record) footless() bool {
 	for _, f := range r.Rest.Foot {
-		if f.Mean != 0 || f.SD != 0 {
+		if f.SD != 0 {
 			return false
 		}
 	}
@@ -280,7 +280,8 @@ func (e *Examiner) unseen(f *MoveFigures, asked int) Result {
 		return Failed
 	}
 	f.Stuck = e.stuck.alone(asked)
-	if e.move.blurred {
+	deadFoot := f.Stuck && e.step.Group() == Feet // that others moved meanwhile is the hanging body's sway
+	if e.move.blurred && !deadFoot {
 		f.Blur, f.Delta = true, e.move.blur
 		return Failed
 	}

@@ -75,7 +75,7 @@ func (r *Record) Verdicts(out []Verdict, cfg *Config) []Verdict {
 		if r.Results[s] != TimedOut {
 			continue
 		}
-		if s.Group() == Joints && r.Joints[s.index()].Stuck || s.Group() == Feet && r.Feet[s.index()].Stuck {
+		if s.Group() == Feet || s.Group() == Joints && r.Joints[s.index()].Stuck { // that has been said
 			continue
 		}
 		out = append(out, Verdict{Code: NothingSeen, Step: s, A: -1, B: -1})
@@ -93,15 +93,16 @@ func (r *Record) Pass(cfg *Config) bool {
 		}
 	}
 	for s := range Step(StepCount) {
-		stuckFoot := s.Group() == Feet && r.Feet[s.index()].Stuck // no more than a warning
 		done := false
 		switch r.Results[s] {
 		case Passed:
 			done = r.shows(s)
 		case NotAsked:
 			done = r.needless(s, cfg)
+		case TimedOut:
+			done = s.Group() == Feet // no more than a warning: it walks without
 		}
-		if !done && !stuckFoot {
+		if !done {
 			return false
 		}
 	}
@@ -347,7 +348,7 @@ func (r *Record) feet(out []Verdict) []Verdict {
 		f := &r.Feet[i]
 		step, other := FirstFoot+Step(i), f.Moved
 		switch {
-		case f.Stuck:
+		case r.Results[step] == TimedOut:
 			out = append(out, Verdict{Code: FootStuck, Step: step, A: i, B: -1})
 		case f.Blur && other < 0:
 			out = append(out, Verdict{Code: FootOrder, Step: step, A: i, B: -1, Value: f.Delta[i]})
