@@ -106,7 +106,7 @@ var Codes = [codeCount]Info{
 	FootOrder:        {"foot_order", Fault, "Another foot answers than the one that was pressed", "Repeat the step with the named foot; if it stays so, put the plugs right."},
 	RemoteAbsent:     {"remote_absent", Fault, "The hand remote is not there", "Switch it on and repeat; its stop (L2+B) is what a person has in the hand."},
 	RemoteMapping:    {"remote_buttons", Fault, "A button of the hand remote is not where it should be", "Repeat with the named button; if it stays so, this remote's bytes are others: the stop L2+B must not be relied on."},
-	RemoteStickSigns: {"remote_sticks", Fault, "A stick of the hand remote reads otherwise than it is pushed", "Repeat with the named stick; if it stays so, do not drive with the sticks (control.remote_vx_m_s, _vy_, _wz_ 0)."},
+	RemoteStickSigns: {"remote_sticks", Fault, "A stick of the hand remote reads otherwise than it is pushed", "Repeat with the named stick; if it stays so, set control.remote_vx_m_s, remote_vy_m_s and remote_wz_rad_s to 0 and run it again: then the sticks drive nothing, and are not asked for."},
 	MotorTempUnknown: {"motor_temp_unknown", Warning, "A motor tells no temperature", "Feel the motor by hand after some minutes."},
 	MotorHot:         {"motor_hot", Warning, "A motor is hot", "Let it cool for ten minutes; look for a leg that rubs."},
 	BatteryUnknown:   {"battery_unknown", Warning, "The battery tells nothing plausible", "Look at the lamps on the battery itself."},

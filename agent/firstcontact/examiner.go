@@ -16,6 +16,8 @@ type Config struct {
 	Cells        int     `yaml:"cells" doc:"cells of the robot's battery in series, 6 on a Go1; 0: it is only looked for gaps between cells"`
 	// WithoutRemote: a person works without the hand remote, so it is not asked for.
 	WithoutRemote bool `yaml:"-"`
+	// SticksIdle: the remote's sticks drive nothing, so what they read does not matter and is not asked for.
+	SticksIdle bool `yaml:"-"`
 }
 
 // DefaultConfig gives a person half a minute for each motion.
@@ -129,8 +131,7 @@ func (e *Examiner) Begin(s Step) bool {
 	e.step, e.phase, e.tries, e.began, e.run, e.again = s, Settling, 0, false, 0, false
 	e.remote = remoteStep{}
 	switch {
-	case s.Group() == Remote && e.cfg.WithoutRemote && !e.rec.Rest.RemotePresent,
-		s.Group() == Feet && e.rec.footless():
+	case e.rec.needless(s, &e.cfg):
 		e.rec.Results[s] = NotAsked
 	case s.Group() == Remote && !e.rec.Rest.RemotePresent, // there is nothing to wait for
 		s.Group() == Motions && e.rec.Rest.Stuck != [3]bool{}:

@@ -421,7 +421,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestWithoutRemote: who works without it is not asked for it, unless it is there.
+// TestWithoutRemote: who works without it is not asked for it, wherever it is; who does not drive with the sticks not for them.
 func TestWithoutRemote(t *testing.T) {
 	cfg := testConfig()
 	cfg.WithoutRemote = true
@@ -432,8 +432,26 @@ func TestWithoutRemote(t *testing.T) {
 		t.Errorf("%q, results %v", named(r, &cfg), r.Results)
 	}
 	h.wrong = nil
-	if r = h.examine(New(cfg, nil)); r.Results[RemoteStop] != Passed {
+	if r = h.examine(New(cfg, nil)); !r.Pass(&cfg) || r.Results[RemoteStop] != NotAsked || r.Results[RemoteSticks] != NotAsked {
 		t.Errorf("results %v", r.Results)
+	}
+	// Sticks that read otherwise than they are pushed are a fault, and none once they drive nothing.
+	cfg.WithoutRemote = false
+	h.wrong = func(s *wire.LowState) {
+		var r wire.Remote
+		wire.DecodeRemote(&s.Remote, &r)
+		r.Ly = -r.Ly
+		copy(s.Remote[:], wire.AppendRemote(nil, &r))
+	}
+	r = h.examine(New(cfg, nil))
+	if r.Pass(&cfg) || r.Results[RemoteSticks] != Failed {
+		t.Errorf("results %v", r.Results)
+	}
+	driven := cfg
+	cfg.SticksIdle = true
+	r = h.examine(New(cfg, r))
+	if !r.Pass(&cfg) || r.Pass(&driven) || r.Results[RemoteSticks] != NotAsked || r.Results[RemoteStop] != Passed {
+		t.Errorf("%q, results %v", named(r, &cfg), r.Results)
 	}
 }
 

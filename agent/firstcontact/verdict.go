@@ -141,7 +141,7 @@ func (r *Record) needless(s Step, cfg *Config) bool {
 	case Feet:
 		return r.footless()
 	case Remote:
-		return cfg.WithoutRemote
+		return cfg.WithoutRemote || s == RemoteSticks && cfg.SticksIdle
 	}
 	return false
 }

@@ -44,6 +44,7 @@ func (c *contactConfig) validate() error {
 func (c *config) exam() firstcontact.Config {
 	e := c.FirstContact.Exam
 	e.WithoutRemote = c.Safety.WithoutRemote
+	e.SticksIdle = c.Control.RemoteVxMS == 0 && c.Control.RemoteVyMS == 0 && c.Control.RemoteWzRadS == 0
 	return e
 }
 
@@ -56,6 +57,9 @@ func (c *config) passed(f *contactFile) error {
 	e := c.exam()
 	if f.Record.Pass(&e) {
 		return nil
+	}
+	if e.SticksIdle = true; f.Record.Pass(&e) {
+		return fmt.Errorf("that of %s of %s was made without the hand remote's sticks (control.remote_vx_m_s, remote_vy_m_s, remote_wz_rad_s 0), which drive now", f.Identity, f.Date)
 	}
 	if e.WithoutRemote = true; f.Record.Pass(&e) {
 		return fmt.Errorf("that of %s of %s was made without the hand remote (safety.without_remote), with which this agent works", f.Identity, f.Date)

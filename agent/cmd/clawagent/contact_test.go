@@ -94,7 +94,11 @@ func TestStandWantsFirstContact(t *testing.T) {
 		"and its figures do not; with": func(c *contactFile) { c.Record.Results[firstcontact.FirstJoint+4] = firstcontact.Skipped },
 		"its figures do not; with the": func(c *contactFile) { c.Record.Joints[4].Delta[4] *= -1 },
 		"did not pass;":                func(c *contactFile) { c.Passed = false },
-		"was made without the hand remote": func(c *contactFile) {
+		"was made without the hand remote's sticks": func(c *contactFile) {
+			c.Record.Remote.Sticks = [3][4]float64{}
+			c.Record.Results[firstcontact.RemoteSticks] = firstcontact.NotAsked
+		},
+		"was made without the hand remote (": func(c *contactFile) {
 			c.Record.Remote = firstcontact.RemoteFigures{}
 			for s := firstcontact.RemoteStop; int(s) < firstcontact.StepCount; s++ {
 				c.Record.Results[s] = firstcontact.NotAsked
