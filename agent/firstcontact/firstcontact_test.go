@@ -330,6 +330,47 @@ func TestCodeTable(t *testing.T) {
 	}
 }
 
+// TestAskedAsTheLegsAre: where a person is told to move a foot, there it goes when the joint turns in the sense that is waited for.
+func TestAskedAsTheLegsAre(t *testing.T) {
+	for j := range go1.Joints {
+		leg := j / go1.JointsInLeg
+		for _, hang := range [][go1.JointsInLeg]float64{{0, 0, -0.92}, {0.02, 0.45, -0.9}, {0, 0.9, -1.8}} { // legs hang between straight and folded
+			var q [go1.Joints]float64
+			copy(q[leg*go1.JointsInLeg:], hang[:])
+			from := go1.Foot(leg, &q)
+			q[j] += 0.3 * handSign(j)
+			to := go1.Foot(leg, &q)
+			outwards := 1.0 // +y is left
+			if leg == go1.FR || leg == go1.RR {
+				outwards = -1
+			}
+			goes := map[string]bool{"outwards": (to[1]-from[1])*outwards > 0.02, "backwards": from[0]-to[0] > 0.02, "forward and up": to[0]-from[0] > 0.02 && to[2]-from[2] > 0.01}
+			asked := (FirstJoint + Step(j)).Ask(0)
+			said := 0
+			for way, so := range goes {
+				if strings.Contains(asked, way) {
+					said++
+					if !so {
+						t.Errorf("%s at %v: asked to %q, and the foot goes from %.3f to %.3f", go1.JointNames[j], hang, asked, from, to)
+					}
+				}
+			}
+			if said != 1 {
+				t.Errorf("%q names %d ways", asked, said)
+			}
+		}
+	}
+}
+
+// TestPressedAsTheSensorsAre: a foot sensor feels what it is squeezed by; a hand from below alone would lift a hanging leg.
+func TestPressedAsTheSensorsAre(t *testing.T) {
+	for leg := range go1.Legs {
+		if asked := (FirstFoot + Step(leg)).Ask(0); !strings.Contains(asked, legText[leg]+" foot between both hands") {
+			t.Errorf("%q", asked)
+		}
+	}
+}
+
 // TestPeopleErr: one wrong motion is asked for again, and the second counts.
 func TestPeopleErr(t *testing.T) {
 	cfg := testConfig()

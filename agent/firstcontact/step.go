@@ -35,7 +35,7 @@ var motion = [motions]struct {
 }{{1, 1}, {0, -1}, {2, 1}}
 
 // handSign is the sense in which a joint is moved by hand: the foot away from the body, the leg backwards, and the knee bent, since a
-// hanging knee is straight already.
+// hanging knee is straight already. Front and hind knees bend alike: the foot goes forward and up.
 func handSign(joint int) float64 {
 	leg := joint / go1.JointsInLeg
 	switch {
@@ -150,10 +150,10 @@ func (s Step) Ask(part int) string {
 		return [...]string{
 			"swing the whole " + leg + " leg outwards, away from the belly, by hand, and let it go",
 			"swing the whole " + leg + " leg backwards, by hand, and let it go",
-			"bend the " + leg + " knee, foot towards the belly, by hand, and let it go",
+			"bend the " + leg + " knee, foot forward and up, by hand, and let it go",
 		}[s.index()%go1.JointsInLeg]
 	case Feet:
-		return "press the " + legText[s.index()] + " foot from below with a flat hand, and let it go"
+		return "press the " + legText[s.index()] + " foot between both hands, one below and one above, and let it go"
 	}
 	switch s {
 	case RemoteStop:
