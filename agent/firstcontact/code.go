@@ -111,7 +111,7 @@ var Codes = [codeCount]Info{
 	MotorHot:         {"motor_hot", Warning, "A motor is hot", "Let it cool for ten minutes; look for a leg that rubs."},
 	BatteryUnknown:   {"battery_unknown", Warning, "The battery tells nothing plausible", "Look at the lamps on the battery itself."},
 	BatteryLow:       {"battery_low", Warning, "The battery is low", "Charge it."},
-	CellsMissing:     {"cells_missing", Fault, "Cells of the battery are missing between others that are there", "Do not use that battery: have its cells measured."},
+	CellsMissing:     {"cells_missing", Fault, "Cells of the battery are missing", "Do not use that battery: have its cells measured. (If it was made with fewer: first_contact.exam.cells.)"},
 	CellsUneven:      {"cells_uneven", Warning, "The battery's cells are uneven", "Charge it fully and look again; if it stays so, replace the battery."},
 	NothingSeen:      {"nothing_seen", Fault, "What was asked for was not seen in time", "Run the command again: the steps that have passed are kept. If the motion was made, that sensor is dead."},
 	LossHold:         {"link_loss_hold", Warning, "Without commands the motors hold the last one", "Keep the guard running: with the computer dead, nothing but the robot's own switch stops it."},

@@ -13,15 +13,15 @@ type Config struct {
 	StepSeconds  float64 `yaml:"step_seconds" unit:"s" doc:"longest wait for one motion of the person"`
 	RestSeconds  float64 `yaml:"rest_seconds" unit:"s" doc:"how long the hanging robot's sensors are watched at rest"`
 	FrameSeconds float64 `yaml:"frame_seconds" unit:"s" doc:"longest wait for the motors to take our frames, for each form of the CRC"`
-	Cells        int     `yaml:"cells" doc:"cells of the robot's battery in series, 6 on a Go1; 0: it is only looked for gaps between cells"`
+	Cells        int     `yaml:"cells" doc:"how many cells its battery has in series at least, 6 on a Go1 (21.6 V); 0: it is only looked for gaps between cells"`
 	// WithoutRemote: a person works without the hand remote, so it is not asked for.
 	WithoutRemote bool `yaml:"-"`
 	// SticksIdle: the remote's sticks drive nothing, so what they read does not matter and is not asked for.
 	SticksIdle bool `yaml:"-"`
 }
 
-// DefaultConfig gives a person half a minute for each motion.
-func DefaultConfig() Config { return Config{StepSeconds: 30, RestSeconds: 2, FrameSeconds: 1} }
+// DefaultConfig gives a person half a minute for each motion, and a Go1 its battery.
+func DefaultConfig() Config { return Config{StepSeconds: 30, RestSeconds: 2, FrameSeconds: 1, Cells: 6} }
 
 // Validate names the key that is out of range.
 func (c *Config) Validate() error {

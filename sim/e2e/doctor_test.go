@@ -96,8 +96,8 @@ var doctorRows = []doctorRow{
 	{names: "joint_not_alone", person: instead("FL_hip_joint", "hand,joint=FL_hip,rad=0.4@now", "hand,joint=FL_thigh,rad=0.4@now"), args: append(only("FL_hip_joint"), "--timeout", "30")},
 
 	// What shows at rest.
-	{names: "imu_stuck remote_absent cells_missing motor_hot motor_temp_unknown", args: append(only("nose_down", "remote_stop"), "--set", "first_contact.exam.cells=10"),
-		faults: []string{"imu_stuck@0", "remote_absent@0", "cells_missing,n=3@0", "temperature,joint=FL_calf,value=80@0", "temperature,joint=FR_hip,value=0@0"}},
+	{names: "imu_stuck remote_absent cells_missing motor_hot motor_temp_unknown", args: only("nose_down", "remote_stop"),
+		faults: []string{"imu_stuck@0", "remote_absent@0", "cells_missing,n=5@0", "temperature,joint=FL_calf,value=80@0", "temperature,joint=FR_hip,value=0@0"}},
 	{names: "quaternion_bad cells_uneven battery_low joint_range", args: only(),
 		faults: []string{"imu_quat_scale@0", "cells,mv=3900,spread=500@0", "battery,soc=15@0", "joint_offset,joint=FR_calf,rad=1.2@0"}},
 	{names: "battery_unknown motor_mode_dropped state_not_finite", args: only(),
