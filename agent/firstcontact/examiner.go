@@ -21,7 +21,9 @@ type Config struct {
 }
 
 // DefaultConfig gives a person half a minute for each motion, and a Go1 its battery.
-func DefaultConfig() Config { return Config{StepSeconds: 30, RestSeconds: 2, FrameSeconds: 1, Cells: 6} }
+func DefaultConfig() Config {
+	return Config{StepSeconds: 30, RestSeconds: 2, FrameSeconds: 1, Cells: 6}
+}
 
 // Validate names the key that is out of range.
 func (c *Config) Validate() error {
