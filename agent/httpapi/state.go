@@ -314,9 +314,9 @@ func faultInfo(f safety.Fault) safety.Info {
 	return safety.Info{Fault: f, Name: f.String(), Title: "Unknown fault", Remedy: "This program and its table of faults do not fit together."}
 }
 
-func warnings(bits uint32) []string {
+func warnings(bits uint64) []string {
 	names := []string{}
-	for f := range safety.Fault(32) {
+	for f := range safety.Fault(64) {
 		if bits&(1<<f) != 0 {
 			names = append(names, f.String())
 		}

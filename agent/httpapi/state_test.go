@@ -120,9 +120,10 @@ func TestOutsideEnumerations(t *testing.T) {
 	s := walking()
 	s.Mode, s.Phase, s.Source, s.Verdict.Fault, s.Verdict.Severity, s.Verdict.Joint = 200, 201, 202, 203, 204, 205
 	s.FootForce[0], s.Contacts[0].State = 206, 207
+	s.Verdict.Warnings = 1<<63 | 1<<safety.Tilt
 	r := start(t, &fakeAgent{snap: s})
 	if a := r.do("GET", "/api/v1/state", ""); a.status != 200 ||
-		!strings.Contains(a.body, `"mode":"200","phase":"201"`) || !strings.Contains(a.body, `"name":"fault_203"`) || !strings.Contains(a.body, `"joint":null`) {
+		!strings.Contains(a.body, `"mode":"200","phase":"201"`) || !strings.Contains(a.body, `"name":"fault_203"`) || !strings.Contains(a.body, `"warnings":["tilt","fault_63"]`) || !strings.Contains(a.body, `"joint":null`) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	for _, path := range []string{"/metrics", "/healthz"} {

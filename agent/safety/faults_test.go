@@ -41,6 +41,19 @@ func TestFaultTable(t *testing.T) {
 	}
 }
 
+// A verdict has a place for the warning of every fault that may come, of those beyond the first 32 too.
+func TestWarningsHaveRoom(t *testing.T) {
+	r := newRig(t)
+	for f := Fault(1); f < 64; f++ {
+		r.warns(f, false)
+		r.j.Raise(r.now, Warn, f, -1)
+		r.warns(f, true)
+	}
+	if len(Faults) > 64 {
+		t.Errorf("%d faults, and a verdict has 64 places for warnings", len(Faults))
+	}
+}
+
 func TestConfigValidate(t *testing.T) {
 	for key, spoil := range map[string]func(*Config){
 		"safety.state_hold_ms":       func(c *Config) { c.StateHoldMs = 50 },

@@ -73,7 +73,7 @@ type Verdict struct {
 
 	HoldFrame     bool   // send the last frame once more
 	HalveCommands bool   // a hot motor: half the commanded velocity
-	Warnings      uint32 // bit i: fault number i is worth a warning now
+	Warnings      uint64 // bit i: fault number i is worth a warning now
 }
 
 // Counters of what was limited.

@@ -133,7 +133,7 @@ func TestTickWarnings(t *testing.T) {
 			faults[i] = fmt.Sprintf("%s@walk+%g", row.fault, 2+space*float64(i))
 		}
 	}
-	var seen [1 << 16]uint32 // warnings by tick of the newest state / 2
+	var seen [1 << 16]uint64 // warnings by tick of the newest state / 2
 	r := newRig(t, rigSetup{faults: faults, each: func(_ *rig, s *control.Snapshot) {
 		if i := int(s.State.Tick / 2); i < len(seen) {
 			seen[i] |= s.Verdict.Warnings
@@ -159,7 +159,7 @@ func TestTickWarnings(t *testing.T) {
 		t.Fatalf("%d faults began, want %d", len(starts), len(rows))
 	}
 	for i, row := range rows {
-		got := uint32(0)
+		got := uint64(0)
 		for tick := starts[i]/2 - 1; tick < starts[i]/2+250; tick++ {
 			got |= seen[tick]
 		}
