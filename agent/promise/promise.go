@@ -43,6 +43,7 @@ type Soak struct {
 	newest   map[uint64]line // by seed, of these and of earlier runs
 	count    int             // lines, likewise
 	failures int             // of those
+	totals   map[string]float64
 }
 
 // line is a line of the log.
@@ -59,6 +60,8 @@ type line struct {
 	Case     map[string]any `json:"case"`              // what the seed drew
 }
 
+func (l *line) failed() bool { return !l.OK && !l.NotDone }
+
 // New begins or goes on with a promise's test: with all its cases where they are asked for, else with sample of them. Seeds count from 1.
 func New(t testing.TB, promise int, sample, all uint64) *Soak {
 	t.Helper()
@@ -74,7 +77,7 @@ func NewWord(t testing.TB, word string, sample, all uint64) *Soak {
 func begin(s *Soak, asked string, sample, all uint64) *Soak {
 	t := s.t
 	t.Helper()
-	s.cases, s.newest = sample, map[uint64]line{}
+	s.cases, s.newest, s.totals = sample, map[uint64]line{}, map[string]float64{}
 	t.Cleanup(s.tell)
 	if text := os.Getenv("OPENCLAW_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
@@ -130,6 +133,9 @@ func (s *Soak) Sum(figure string) (sum float64) {
 	return sum
 }
 
+// Total adds up a figure over every line, of cases that failed or were not done too: what may never be left out of the count.
+func (s *Soak) Total(figure string) float64 { return s.totals[figure] }
+
 // Full says whether all cases were asked for.
 func (s *Soak) Full() bool { return s.full }
 
@@ -167,10 +173,15 @@ func (s *Soak) open(path string) (err error) {
 // take counts a line.
 func (s *Soak) take(l line) {
 	s.count++
-	if !l.OK && !l.NotDone {
+	if l.failed() {
 		s.failures++
 	}
 	s.newest[l.Seed] = l
+	for figure, v := range l.Case {
+		if x, ok := v.(float64); ok {
+			s.totals[figure] += x
+		}
+	}
 }
 
 // Seeds are those of the cases that are left.
@@ -221,13 +232,14 @@ func (s *Soak) NotDone(seed uint64, drawn map[string]any) {
 func (s *Soak) write(l line) {
 	s.t.Helper()
 	l.Promise, l.Word, l.Test, l.Commit = s.promise, s.word, s.t.Name(), os.Getenv("OPENCLAW_SOAK_COMMIT")
-	s.take(l)
-	l.Count, l.Failures = s.count, s.failures
+	if l.Count, l.Failures = s.count+1, s.failures; l.failed() {
+		l.Failures++
+	}
 	text, err := json.Marshal(l)
-	if err == nil { // Sum finds the same types as in a log
+	if err == nil { // Sum and Total find the same types as in a log
 		l.Case = nil
 		err = json.Unmarshal(text, &l)
-		s.newest[l.Seed] = l
+		s.take(l)
 	}
 	if err == nil && s.log != nil {
 		_, err = s.log.Write(append(text, '\n')) // in one piece, also beside other packages' tests

@@ -64,7 +64,7 @@ func TestSoakGoesOn(t *testing.T) {
 		t.Errorf("after a torn line: %v: %s", err, data)
 	}
 	write(t, path, append(torn, '\n'))
-	if err := (&Soak{t: t, promise: 14, newest: map[uint64]line{}}).open(path); err == nil || !strings.Contains(err.Error(), "line 13 is damaged") {
+	if err := (&Soak{t: t, promise: 14, newest: map[uint64]line{}, totals: map[string]float64{}}).open(path); err == nil || !strings.Contains(err.Error(), "line 13 is damaged") {
 		t.Errorf("a damaged log: %v", err)
 	}
 }
@@ -97,6 +97,24 @@ func TestSoakNotDone(t *testing.T) {
 	}
 	if said, ticks := run(0); !strings.Contains(said, "3 cases passed, 0 failed, 0 not done; of 4 lines 0") || strings.Contains(said, "are not done") || ticks != 600 {
 		t.Errorf("gone on: said %q, %v ticks", said, ticks)
+	}
+}
+
+// What may never be left out of a count is added up over all lines, those that failed, were not done or were run again too.
+func TestSoakTotal(t *testing.T) {
+	t.Setenv("OPENCLAW_SEED", "")
+	t.Setenv("OPENCLAW_SOAK", "14")
+	t.Setenv("OPENCLAW_SOAK_LOG", filepath.Join(t.TempDir(), "log.jsonl"))
+	t.Setenv("OPENCLAW_SOAK_COMMIT", "abc")
+	soak := New(&told{TB: t}, 14, 1, 3)
+	soak.Done(1, false, map[string]any{"trips": uint64(1), "mode": "walk"})
+	soak.NotDone(2, map[string]any{"trips": 2})
+	soak.Done(3, true, map[string]any{"trips": 4.})
+	soak.Done(1, true, map[string]any{"trips": 8})
+	for _, s := range []*Soak{soak, New(&told{TB: t}, 14, 1, 3)} { // the log says the same
+		if s.Total("trips") != 15 || s.Sum("trips") != 12 || s.Total("mode") != 0 || s.count != 4 || s.failures != 1 {
+			t.Errorf("total %v, sum %v, %d lines, %d failures", s.Total("trips"), s.Sum("trips"), s.count, s.failures)
+		}
 	}
 }
 
