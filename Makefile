@@ -119,6 +119,7 @@ opd-experiment: build-torch ## compare distillation with PPO alone at equal time
 
 # A promise's test is named TestPromise<n>...; it runs a short seeded sample unless OPENCLAW_SOAK is n, and then the full count, writing
 # a line of JSON a case to the file OPENCLAW_SOAK_LOG names. So do the tests of this table, each under a word: WORD FOLDER TEST [TAG].
+# One package at a time (-p 1): what is measured in real time is not to be disturbed by another package's tests.
 # The log stays: a soak that was ended goes on with the cases that it has not, of the same commit. To begin anew remove it.
 SOAKS = mutants ./agent/safety TestMutants\n mutants ./agent/guard TestMutants\n hour ./sim/e2e TestSoakHourOfWalking\n memory ./learner/cmd/clawlearn TestMemoryOfARunIsFlat torch\n \
 	chaos ./sim/e2e TestChaosLockstep\n storms ./sim/e2e TestChaosRealTime\n kills ./sim/e2e TestChaosKills\n
@@ -135,7 +136,7 @@ soak: deps ## run the full count of one promise's test, or go on with it, log in
 	echo "soak: $(PROMISE) in" $$folders "with log $$log"; \
 	if [ -n "$$tag" ]; then $(MAKE) deps-torch && source .deps/env || exit 1; fi; \
 	OPENCLAW_SOAK='$(PROMISE)' OPENCLAW_SOAK_LOG="$$log" OPENCLAW_SOAK_COMMIT='$(COMMIT)' \
-		go test -tags "$$tag" $$folders -run "^$$name\$$" -count=1 -timeout 0 -v
+		go test -p 1 -tags "$$tag" $$folders -run "^$$name\$$" -count=1 -timeout 0 -v
 
 lint: deps ## check form and find mistakes: gofmt, go mod tidy, go vet, staticcheck, tests of the scripts
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "lint: run gofmt -w on:" $$unformatted >&2; exit 1; }
