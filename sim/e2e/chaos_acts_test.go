@@ -105,6 +105,7 @@ func eat() {
 type stalls struct {
 	FIFO  bool    `json:"fifo"`
 	N     int     `json:"n"`
+	Late  int     `json:"late"` // of those by 1 ms or more
 	P50Us float64 `json:"p50_us"`
 	P99Us float64 `json:"p99_us"`
 	MaxUs float64 `json:"max_us"`
@@ -171,7 +172,9 @@ func tell() {
 	var n [len(lateness.n)]int
 	for i := range n {
 		n[i] = int(lateness.n[i].Swap(0))
-		s.N += n[i]
+		if s.N += n[i]; i >= fineUs {
+			s.Late += n[i]
+		}
 	}
 	quantile := func(q int) float64 { // upper edge
 		below := 0

@@ -300,7 +300,7 @@ func TestChaosRealTime(t *testing.T) {
 		soak.Sum("struck"), soak.Sum("not_struck_count"), soak.Sum("excused_count"))
 }
 
-func chaosRealTime(t *testing.T, seed uint64) map[string]any {
+func chaosRealTime(t *testing.T, seed uint64, drawn map[string]any) {
 	strikes := newStorm(seed)
 	t.Logf("seed %d: %v", seed, strikes)
 	ask := stallMeter(t)
@@ -321,7 +321,7 @@ func chaosRealTime(t *testing.T, seed uint64) map[string]any {
 		s.wall, s.noWall = takeWallClock(s.agent.cmd.Process.Pid)
 	}
 	s.arm()
-	drawn := map[string]any{"strikes": fmt.Sprint(strikes)}
+	drawn["strikes"] = fmt.Sprint(strikes)
 	if !s.walkAnyway(ask) {
 		t.Skipf("not done: this machine stood still for %v and more in each of %d tries", stallUs*time.Microsecond, tries)
 	}
@@ -364,7 +364,6 @@ func chaosRealTime(t *testing.T, seed uint64) map[string]any {
 		drawn["excused"], drawn["excused_count"] = excused, 1
 	}
 	drawn["stall_max_us"], drawn["stall_p99_us"] = machine.MaxUs, machine.P99Us
-	return drawn
 }
 
 // machine is its longest stall since the robot began to get up.

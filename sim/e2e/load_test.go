@@ -100,18 +100,3 @@ func (p *pair) metrics() map[string]float64 {
 	}
 	return all
 }
-
-// over is the share of a histogram of /metrics above its edge at 1.05 ms.
-func over(m map[string]float64, name string) float64 {
-	all := m[name+"_count"]
-	for key, below := range m {
-		edge, ok := strings.CutPrefix(key, name+`_bucket{le="`)
-		if !ok {
-			continue
-		}
-		if le, err := strconv.ParseFloat(strings.TrimSuffix(edge, `"}`), 64); err == nil && le > 1e-3 && le < 1.1e-3 && all > 0 {
-			return (all - below) / all
-		}
-	}
-	return 0
-}

@@ -414,8 +414,8 @@ func (p *pair) guard() (r guard.Report) {
 }
 
 // standAgain brings an armed robot to a stand in real time, as a person would: what a machine that stood still brought about is cleared,
-// and asked for once more.
-func (p *pair) standAgain() {
+// and asked for once more. It gives the faults that were.
+func (p *pair) standAgain() (cleared []string) {
 	p.t.Helper()
 	until(p.t, "standing", func() bool {
 		s := p.state()
@@ -424,6 +424,7 @@ func (p *pair) standAgain() {
 			return p.status().Posture == "standing"
 		case s.fault() != "":
 			p.t.Logf("fault %s: once more", s.fault())
+			cleared = append(cleared, s.fault())
 			p.post("mode", `{"mode":"damp"}`)
 		case s.Mode == "listen" || s.Mode == "damp":
 			p.post("mode", `{"mode":"stand"}`) // refused while it slides down, or has sent too few states
@@ -431,6 +432,7 @@ func (p *pair) standAgain() {
 		}
 		return false
 	})
+	return cleared
 }
 
 // walk brings it from lying to walking; faults that count from walk+S run from then on.

@@ -2,84 +2,168 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/openclaw-rl/openclaw/agent/promise"
+	"github.com/openclaw-rl/openclaw/agent/safety"
 )
 
 // TestPromise07UnderLoad: the 500 Hz loop of the built agent holds while the robot walks, in real time, beside two programs that use a
 // core each and clients at 200 requests a second, whose garbage makes the agent's collector work. Recorder, fleet and the swap of a
 // policy, which the promise names too, do not exist yet and are not covered. A case is 30 000 ticks; OPENCLAW_SOAK=7 runs 30, which is
-// half an hour and 900 000 ticks. It is no part of `make test`, where time is not to be had: TestPromise07Counts of agent/httpapi
-// counts the same in lockstep, and the tests of that name in agent/control count allocations and keep real time for a moment.
+// half an hour and 900 000 ticks. A case that was tripped while the machine itself stood still, measured beside it by a process of its
+// own, for so long that the loop had to be late, is run again from its beginning and counted as disturbed. No other trip is forgiven, and
+// all are counted, those of disturbed tries too. It is no part of `make test`, where time is not to be had: TestPromise07Counts of
+// agent/httpapi counts the same in lockstep, and the tests of that name in agent/control count allocations and keep real time for a moment.
 func TestPromise07UnderLoad(t *testing.T) {
 	soak := promise.New(t, 7, 0, 30)
 	if !soak.Full() && os.Getenv("OPENCLAW_SEED") == "" {
 		t.Skip("half an hour in real time: make soak PROMISE=7")
 	}
-	soak.Run(t, func(t *testing.T, seed uint64) map[string]any {
-		const ticks = 30_000
-		p := start(t, setup{real: true, seed: seed})
-		p.walk()
-		p.walkedAt()
-		b := load(t, p.http)
-		first, begin := p.loopState(), time.Now()
-		last := first
-		gc := p.metrics()["go_gc_duration_seconds_count"]
-		for last.Loop.Ticks < first.Loop.Ticks+ticks && last.fault() == "" && time.Since(begin) < 3*time.Minute {
-			time.Sleep(250 * time.Millisecond)
-			last = p.loopState()
-		}
-		seconds := time.Since(begin).Seconds()
-		m := p.metrics()
-		b.end()
-		latest := m["openclaw_loop_lateness_max_seconds"]
-		stallMs := last.Guard.LateMaxUs / 1e3 // the guard runs before everything: what it waits for is the machine
+	realTime(t)
+	for seed := range soak.Seeds() {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			recorded(t, soak, seed, func(t *testing.T, seed uint64, drawn map[string]any) {
+				var disturbed []string
+				trips := uint64(0)
+				for try := range tries {
+					why := ""
+					ok := t.Run(fmt.Sprintf("try=%d", try+1), func(t *testing.T) { why = walkUnderLoad(t, seed, drawn) })
+					n, _ := drawn["trips"].(uint64)
+					trips += n
+					if why != "" {
+						disturbed = append(disturbed, why)
+					}
+					drawn["trips"], drawn["disturbed"], drawn["disturbed_count"] = trips, disturbed, len(disturbed)
+					if !ok || why == "" {
+						return
+					}
+				}
+				t.Skipf("not done: the machine stood still in each of %d tries: %q", tries, disturbed)
+			})
+		})
+	}
+	t.Logf("in all: %.0f ticks of whole cases, %.0f missed, %.0f falls; %.0f trips in all tries, %.0f tries that a stall of the machine cut short and that were run again",
+		soak.Sum("ticks"), soak.Sum("missed"), soak.Sum("falls"), soak.Total("trips"), soak.Total("disturbed_count"))
+}
 
-		// Every period of the loop's clock is a tick or a miss; both ends may each have been late.
-		ran := last.Loop.Ticks - first.Loop.Ticks
-		missed := last.Loop.Missed - first.Loop.Missed
-		periods := (last.Clock - first.Clock) / 0.002
-		if off := math.Abs(periods-float64(ran+missed)) * 0.002; off > latest+1e-6 {
-			t.Errorf("%d ticks and %d misses in %.3f periods; the latest tick was %.4f s late", ran, missed, periods, latest)
+// walkUnderLoad is one try of a case, and writes down what it saw. disturbed says what the machine did, if that ended the try, which then
+// proves nothing.
+func walkUnderLoad(t *testing.T, seed uint64, drawn map[string]any) (disturbed string) {
+	const ticks = 30_000
+	clear(drawn)
+	ask := stallMeter(t)
+	p := start(t, setup{real: true, seed: seed})
+	var machine stalls
+	look := func() (s loopState, stallUs float64) {
+		s = p.loopState()
+		now := ask() // behind it: what the state knows of has been measured
+		drawn["trips"] = s.Guard.Trips + s.Loop.Trips
+		machine.N, machine.Late, machine.MaxUs = machine.N+now.N, machine.Late+now.Late, max(machine.MaxUs, now.MaxUs)
+		drawn["stall_ms"] = machine.MaxUs / 1e3
+		return s, now.MaxUs
+	}
+	// explained says whether the machine's longest stall of about that time is a reason for a trip.
+	explained := func(s *loopState, us float64) bool {
+		fault := s.fault()
+		if fault == "" { // it is cleared, or not yet told
+			fault = safety.GuardTripped.String()
 		}
-		// A machine that stood still for as long as the loop may be late trips it, and is told apart by the guard's own lateness.
-		const limitMs, enough = 20, 10
-		trips := last.Guard.Trips + last.Loop.Trips
-		if (trips > 0 || last.fault() != "") && stallMs < enough {
-			t.Errorf("%d trips, fault %q, and the machine stood still for %.1f ms at most (%d ms would be a reason)", trips, last.fault(), stallMs, limitMs)
+		return stalled(fault, us)
+	}
+
+	cleared := p.standAgain()
+	p.post("mode", `{"mode":"policy"}`) // refused where something tripped just now
+	var first loopState
+	until(t, "walking", func() bool { first = p.loopState(); return first.fault() != "" || p.status().Posture == "walking" })
+	first, most := look()
+	for _, fault := range cleared {
+		if !stalled(fault, most) {
+			t.Errorf("fault %q before it walked; the machine stood still for %.1f ms at most, which explains nothing", fault, most/1e3)
 		}
-		late := m["openclaw_loop_late_ticks_total"] / m["openclaw_loop_ticks_total"]
-		machine := over(m, "openclaw_guard_lateness_seconds")
+	}
+	if fault := first.fault(); fault != "" {
+		if !explained(&first, most) {
+			t.Fatalf("fault %q before it walked; the machine stood still for %.1f ms at most, which explains nothing", fault, most/1e3)
+		}
+		return fmt.Sprintf("before it walked: fault %q: the machine stood still for %.1f ms", fault, most/1e3)
+	}
+
+	b := load(t, p.http)
+	begin, before := time.Now(), p.metrics()
+	last, falls, us := first, 0, 0.
+	machine.N, machine.Late = 0, 0
+	ended, recent := false, 0. // recent: the longest stall of the look before
+	for last.Loop.Ticks < first.Loop.Ticks+ticks && time.Since(begin) < patience && !ended {
+		time.Sleep(250 * time.Millisecond)
+		fell := p.status().Falls
+		recent = us
+		last, us = look()
+		ended = last.fault() != "" || last.Guard.Trips+last.Loop.Trips > first.Guard.Trips+first.Loop.Trips
+		if !ended {
+			falls = fell // of a robot that nobody has damped
+		}
+	}
+	seconds := time.Since(begin).Seconds()
+	m := p.metrics()
+	b.end()
+	latest := m["openclaw_loop_lateness_max_seconds"]
+
+	// Every period of the loop's clock is a tick or a miss; both ends may each have been late.
+	ran := last.Loop.Ticks - first.Loop.Ticks
+	missed := last.Loop.Missed - first.Loop.Missed
+	periods := (last.Clock - first.Clock) / 0.002
+	if off := math.Abs(periods-float64(ran+missed)) * 0.002; off > latest+1e-6 {
+		t.Errorf("%d ticks and %d misses in %.3f periods; the latest tick was %.4f s late", ran, missed, periods, latest)
+	}
+	lates := m["openclaw_loop_late_ticks_total"] - before["openclaw_loop_late_ticks_total"]
+	late := lates / max(m["openclaw_loop_ticks_total"]-before["openclaw_loop_ticks_total"], 1)
+	share := float64(machine.Late) / float64(max(machine.N, 1))
+	s := p.end()
+	summed := p.summary()
+	if summed.Missed < m["openclaw_loop_deadline_misses_total"] {
+		t.Errorf("the last line says %v misses, /metrics said %v before", summed.Missed, m["openclaw_loop_deadline_misses_total"])
+	}
+	switch most := max(us, recent); { // the stall that tripped it is one of about that moment
+	case ended && explained(&last, most):
+		disturbed = fmt.Sprintf("after %d ticks: %v trips, fault %q: the machine stood still for %.1f ms", ran, drawn["trips"], last.fault(), most/1e3)
+		t.Log(disturbed)
+	case ended:
+		t.Errorf("after %d ticks: %v trips, fault %q; the machine stood still for %.1f ms at most about then, which explains nothing", ran, drawn["trips"], last.fault(), most/1e3)
+	default:
 		const lateShare = 1e-4
-		if late > lateShare+3*machine {
-			t.Errorf("%.4f %% of the ticks were more than 1 ms late, and of the guard's %.4f %%; want at most %.2f %% more than three times as many",
-				late*100, machine*100, lateShare*100)
+		if late > lateShare+3*share {
+			t.Errorf("%.4f %% of the ticks were more than 1 ms late, and of the stall meter's %.4f %%; want at most %.2f %% more than three times as many",
+				late*100, share*100, lateShare*100)
 		}
-		if rate := float64(b.requests.Load()) / seconds; b.failed.Load() > 0 || rate < perS/10 {
-			t.Errorf("%d of %d requests failed, at %.0f/s", b.failed.Load(), b.requests.Load(), rate)
+		if rate := float64(b.requests.Load()) / seconds; rate < perS/10 {
+			t.Errorf("%.0f requests/s", rate)
 		}
-		if ran < ticks && trips == 0 {
+		if ran < ticks {
 			t.Errorf("only %d ticks", ran)
 		}
-		s := p.end()
-		if s.Falls != 0 && trips == 0 {
-			t.Errorf("%d falls", s.Falls)
+		if math.Abs(summed.Frames-float64(s.Frames)) > summed.Frames*1e-3 {
+			t.Errorf("the last line says %v frames; the robot got %d", summed.Frames, s.Frames)
 		}
-		ended := p.summary()
-		if ended.Missed < m["openclaw_loop_deadline_misses_total"] || math.Abs(ended.Frames-float64(s.Frames)) > ended.Frames*1e-3 {
-			t.Errorf("the last line says %v misses and %v frames; /metrics said %v, the robot got %d", ended.Missed, ended.Frames, m["openclaw_loop_deadline_misses_total"], s.Frames)
-		}
-		drawn := map[string]any{"ticks": ran, "missed": missed, "late_over_1ms": m["openclaw_loop_late_ticks_total"], "late_share": late,
-			"guard_late_share": machine, "trips": trips, "fault": last.fault(), "stall_ms": stallMs, "latest_ms": latest * 1e3, "collections": m["go_gc_duration_seconds_count"] - gc,
-			"requests_per_s": math.Round(float64(b.requests.Load()) / seconds), "loop_p99_us": ended.LateP99, "falls": s.Falls,
-			"not_covered": "recorder, fleet, swap of a policy: not built yet"}
-		t.Logf("%v", drawn)
-		return drawn
-	})
+		falls = s.Falls
+	}
+	if falls != 0 {
+		t.Errorf("%d falls of a robot that nobody had damped", falls)
+	}
+	if n := b.failed.Load(); n > 0 {
+		t.Errorf("%d of %d requests failed", n, b.requests.Load())
+	}
+	maps.Copy(drawn, map[string]any{"ticks": ran, "missed": missed, "late_over_1ms": lates, "late_share": late, "machine_late_share": share,
+		"fault": last.fault(), "latest_ms": latest * 1e3, "collections": m["go_gc_duration_seconds_count"] - before["go_gc_duration_seconds_count"],
+		"requests_per_s": math.Round(float64(b.requests.Load()) / seconds), "loop_p99_us": summed.LateP99, "falls": falls,
+		"not_covered": "recorder, fleet, swap of a policy: not built yet"})
+	t.Logf("%v", drawn)
+	return disturbed
 }
 
 // loopState is the part of a state that says how the loop does.
