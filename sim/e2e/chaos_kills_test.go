@@ -189,17 +189,59 @@ func (b *bench) kill(k kill, ask func() stalls) (got killed) {
 			trips = st.fault() == safety.GuardTripped.String()
 		}
 		got.guard = b.askGuard()
-		tripped := got.guard.PID == guardBefore.PID && got.guard.Trips > guardBefore.Trips
-		if trips && !tripped {
+		latchedNs, tripped, err := latch(&guardBefore, &got.guard)
+		switch {
+		case err != nil:
+			got.said = append(got.said, err.Error())
+		case trips && !tripped:
 			got.said = append(got.said, fmt.Sprintf("the guard says %+v, before %+v: it has not tripped", got.guard, guardBefore))
-		}
-		if tripped && stops[0].torqueUs*1e3 > got.guard.LatchedNs {
-			got.said = append(got.said, fmt.Sprintf("a torque frame came %d us after the guard's latch", stops[0].torqueUs-got.guard.LatchedNs/1e3))
+		case tripped && stops[0].torqueUs*1e3 > latchedNs:
+			got.said = append(got.said, fmt.Sprintf("a torque frame came %d us after the guard's latch", stops[0].torqueUs-latchedNs/1e3))
 		}
 		return got
 	}
 	got.notDone = true
 	return got
+}
+
+// latch is when the guard latched between two of its reports. Where its trips have not risen it did not, and the latch of which it tells
+// is an older case's.
+func latch(before, after *guardReport) (ns int64, tripped bool, err error) {
+	switch {
+	case after.PID != before.PID:
+		return 0, false, fmt.Errorf("the guard is process %d, was %d", after.PID, before.PID)
+	case after.Trips == before.Trips:
+		return 0, false, nil
+	case after.Trips != before.Trips+1:
+		return 0, true, fmt.Errorf("the guard tripped %d times, and nobody re-armed: %+v, before %+v", after.Trips-before.Trips, *after, *before)
+	case after.LatchedNs <= before.LatchedNs:
+		return 0, true, fmt.Errorf("the guard tripped and tells of no later latch: %+v, before %+v", *after, *before)
+	}
+	return after.LatchedNs, true, nil
+}
+
+// TestLatchOfACase: the latch of an earlier trip is never taken for this one's.
+func TestLatchOfACase(t *testing.T) {
+	before := guardReport{PID: 7, Trips: 3, LatchedNs: 1000}
+	for _, c := range []struct {
+		name    string
+		after   guardReport
+		ns      int64
+		tripped bool
+		says    string
+	}{
+		{"tripped", guardReport{PID: 7, Trips: 4, LatchedNs: 2000}, 2000, true, ""},
+		{"did not trip", before, 0, false, ""},
+		{"did not trip, whatever else it tells", guardReport{PID: 7, Trips: 3, LatchedNs: 2000}, 0, false, ""},
+		{"tripped, and tells the older latch", guardReport{PID: 7, Trips: 4, LatchedNs: 1000}, 0, true, "no later latch"},
+		{"tripped twice", guardReport{PID: 7, Trips: 5, LatchedNs: 2000}, 0, true, "tripped 2 times"},
+		{"another guard", guardReport{PID: 8, Trips: 4, LatchedNs: 2000}, 0, false, "process 8, was 7"},
+	} {
+		ns, tripped, err := latch(&before, &c.after)
+		if ns != c.ns || tripped != c.tripped || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %d, %v, %v; want %d, %v, %q", c.name, ns, tripped, err, c.ns, c.tripped, c.says)
+		}
+	}
 }
 
 // tooEarly takes a robot that was damped before anything was done for tried in vain, if the machine stood still, and for a failure if not.
