@@ -76,7 +76,7 @@ const (
 
 // Codes is the table.
 var Codes = [codeCount]Info{
-	MotorModeDropped: {"motor_mode_dropped", Fault, "Motors do not take the servo mode that our frames tell them", "Try the other CRC form (control.encrypt_crc); if single motors stay out, restart the robot and look at their cables."},
+	MotorModeDropped: {"motor_mode_dropped", Fault, "Motors do not take the servo mode that our frames tell them", "Restart the robot. If single motors stay out, look at their cables; if all do, compare firmware versions: they take neither form of the CRC."},
 	StateNotFinite:   {"state_not_finite", Fault, "NaN or infinity in a state", "Restart the robot; if it comes back, a sensor or its cable is broken."},
 	QuaternionBad:    {"quaternion_bad", Fault, "The orientation is no orientation", "Restart the robot and let it hang still while the IMU starts."},
 	IMUStuck:         {"imu_stuck", Fault, "A part of the IMU says the same all the time", "Restart the robot; if it comes back, the IMU or its cable is broken."},
@@ -117,7 +117,7 @@ var Codes = [codeCount]Info{
 	LossHold:         {"link_loss_hold", Warning, "Without commands the motors hold the last one", "Keep the guard running: with the computer dead, nothing but the robot's own switch stops it."},
 	LossDamp:         {"link_loss_damp", Note, "Without commands the motors damp", ""},
 	LossLimp:         {"link_loss_limp", Warning, "Without commands the motors go limp", "It drops where it stands when the link is lost: walk it where that harms nobody."},
-	LossUnclear:      {"link_loss_unclear", Fault, "What the motors do without commands could not be told", "Hang it with its feet free, let it come to rest, and run --hang-test again."},
+	LossUnclear:      {"link_loss_unclear", Fault, "What the motors do without commands could not be told", "Hang it with its feet free, let it come to rest, and run `clawagent doctor --hang-test --hung` again."},
 }
 
 func (c Code) String() string { return Codes[c].Name }

@@ -279,7 +279,7 @@ func TestDoctorLetsStand(t *testing.T) {
 	until(t, "states", func() bool { s := p.state(); return s.Mode == "listen" && s.Loop.States >= 10 })
 	code, answer := p.post("mode", `{"mode":"stand"}`)
 	if code != 409 || !strings.Contains(answer, `"code":"first_contact"`) || !strings.Contains(answer, "sn-00000c1a-00000002") ||
-		!strings.Contains(answer, "clawagent doctor --first-contact --robot udp://"+p.low) {
+		!strings.Contains(answer, "clawagent doctor --first-contact --hung --robot udp://"+p.low) {
 		t.Errorf("%d %s", code, answer)
 	}
 	if s := p.status(); s.LastTorque >= 0 {

@@ -275,9 +275,64 @@ type contacts struct {
 	loss firstcontact.Behaviour
 }
 
-// contactCommand is what a person runs.
-func contactCommand(cfg *config, flag string) string {
-	return "clawagent doctor " + flag + " --robot " + cfg.Robot
+// What a person is told to run with contactCommand.
+const (
+	toFirstContact = "--first-contact"
+	toHangTest     = "--hang-test"
+)
+
+// contactCommand is what a person types: with --hung, without which a hang test is refused and silence at the high-level service
+// stops a first contact, and with what of this configuration the result, or where it is kept, depends on.
+func contactCommand(cfg *config, what string, more ...string) string {
+	words := append([]string{"clawagent", "doctor", what, "--hung", "--robot", cfg.Robot}, more...)
+	for _, f := range []struct{ flag, value string }{{"--high", cfg.High}, {"--local", cfg.Local}} {
+		if f.value != "" {
+			words = append(words, f.flag, f.value)
+		}
+	}
+	if cfg.Control.EncryptCRC {
+		words = append(words, "--encrypt-crc")
+	}
+	if cfg.Safety.WithoutRemote {
+		words = append(words, "--no-remote")
+	}
+	set := func(key string, value any) { words = append(words, "--set", fmt.Sprintf("%s=%v", key, value)) }
+	if cfg.exam().SticksIdle {
+		set("control.remote_vx_m_s", 0)
+		set("control.remote_vy_m_s", 0)
+		set("control.remote_wz_rad_s", 0)
+	}
+	if n := cfg.FirstContact.Exam.Cells; n != firstcontact.DefaultConfig().Cells {
+		set("first_contact.exam.cells", n)
+	}
+	if cfg.FirstContact.Dir != "" {
+		set("first_contact.dir", cfg.FirstContact.Dir)
+	}
+	if cfg.Guard.Socket != "" {
+		set("guard.socket", cfg.Guard.Socket)
+	}
+	return shellLine(words)
+}
+
+// guardCommand is how a person asks this robot's guard.
+func guardCommand(cfg *config) string {
+	words := []string{"clawagent", "guard", "--status", "--robot", cfg.Robot}
+	if cfg.Guard.Socket != "" {
+		words = append(words, "--socket", cfg.Guard.Socket)
+	}
+	return shellLine(words)
+}
+
+// shellLine quotes what a shell would not take as one word.
+func shellLine(words []string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,"
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		if quoted[i] = w; w == "" || strings.Trim(w, plain) != "" {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
 }
 
 // mayStand refuses a robot that has not passed; it is control.Parts.MayStand.
@@ -290,10 +345,10 @@ func (c *contacts) mayStand(s *wire.LowState) error {
 		return fmt.Errorf("%w: %v", control.ErrNoFirstContact, err)
 	}
 	f, err := loadContact(c.cfg.contactDir(), id)
-	run := contactCommand(c.cfg, "--first-contact")
+	run := contactCommand(c.cfg, toFirstContact)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: its result cannot be read (%v); with the robot hung run: %s", control.ErrNoFirstContact, err, run)
+		return fmt.Errorf("%w: its result cannot be read (%v); with the robot hung run: %s", control.ErrNoFirstContact, err, contactCommand(c.cfg, toFirstContact, "--anew"))
 	case f == nil:
 		return fmt.Errorf("%w: no result of %s in %s; with the robot hung run: %s", control.ErrNoFirstContact, id, c.cfg.contactDir(), run)
 	}
@@ -327,7 +382,7 @@ func (c *contacts) linkLoss(s *wire.LowState) firstcontact.Behaviour {
 func (c *contacts) tell(s *control.Snapshot) (behaviour, warning string) {
 	b := c.linkLoss(&s.State)
 	if b == firstcontact.Unknown && c.cfg.contactNeeded() {
-		warning = "link-loss behaviour unknown: with the robot hung run " + contactCommand(c.cfg, "--hang-test")
+		warning = "link-loss behaviour unknown: with the robot hung run " + contactCommand(c.cfg, toHangTest)
 	}
 	return b.String(), warning
 }

@@ -65,7 +65,7 @@ func TestStandWantsFirstContact(t *testing.T) {
 		t.Helper()
 		status, answer := a.try("/api/v1/mode", `{"mode":"stand"}`)
 		if status != http.StatusConflict || !strings.Contains(answer, `"code":"first_contact"`) || !strings.Contains(answer, says) ||
-			!strings.Contains(answer, "clawagent doctor --first-contact --robot udp://"+robot.Addr().String()) {
+			!strings.Contains(answer, "clawagent doctor --first-contact --hung --robot udp://"+robot.Addr().String()) {
 			t.Errorf("%d %s, want a refusal that says %q and the command", status, answer, says)
 		}
 	}
@@ -329,7 +329,7 @@ func TestLinkLossIsReadAnew(t *testing.T) {
 	cfg.Robot, cfg.FirstContact.Dir, cfg.FirstContact.Require = "udp://127.0.0.1:8007", t.TempDir(), true
 	known := contacts{cfg: &cfg}
 	var s control.Snapshot
-	if b, warning := known.tell(&s); b != "unknown" || !strings.Contains(warning, "--hang-test --robot udp://127.0.0.1:8007") {
+	if b, warning := known.tell(&s); b != "unknown" || !strings.Contains(warning, "--hang-test --hung --robot udp://127.0.0.1:8007") {
 		t.Errorf("%s %s", b, warning)
 	}
 	c := contactOf(cfg.low(), true)

@@ -68,7 +68,7 @@ func (d *diagnosis) add(l level, code, remedy, format string, args ...any) {
 }
 
 func (d *diagnosis) fault(l level, f safety.Fault, format string, args ...any) {
-	d.add(l, f.String(), safety.Faults[f].Remedy, format, args...)
+	d.add(l, f.String(), "", format, args...)
 }
 
 // doctorOptions are the flags that are no configuration: a person's word may not lie in a file.
@@ -124,27 +124,30 @@ Exit code 0: ready (warnings at most), 1: something stands in the way.`
 
 func newDoctor(loader *cli.Loader[config]) *cobra.Command {
 	var o doctorOptions
+	var cfg config
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out why no state arrives, or what is wrong with the robot, before it stands",
 		Long:  doctorLong,
 		Example: `  clawagent doctor --robot udp://192.168.123.10:8007
   clawagent doctor --robot udp://127.0.0.1:8007 --json
-  clawagent doctor --first-contact --robot udp://192.168.123.10:8007 --arm
-  clawagent doctor --first-contact --skip feet --skip FR_hip_joint --timeout 60
+  clawagent doctor --first-contact --hung --robot udp://192.168.123.10:8007
+  clawagent doctor --first-contact --hung --skip feet --skip FR_hip_joint --timeout 60
   clawagent doctor --hang-test --hung --robot udp://192.168.123.10:8007
   clawagent doctor --codes`,
 		Args: cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			if o.showCodes {
+				return nil
+			}
+			if cfg, err = loader.Load(); err != nil {
+				return err
+			}
+			return cli.Usage(o.check(&cfg))
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.showCodes {
 				return printCodes(cmd.OutOrStdout(), o.asJSON)
-			}
-			cfg, err := loader.Load()
-			if err != nil {
-				return err
-			}
-			if err := o.check(&cfg); err != nil {
-				return cli.Usage(err)
 			}
 			return runDoctor(cmd, &cfg, &o)
 		},
@@ -380,7 +383,7 @@ func (d *diagnosis) contact(cfg *config, s *wire.LowState) {
 		d.add(levelOK, "first_contact", "", "%s has passed its first contact", id)
 	}
 	if b := known.linkLoss(s); b == firstcontact.Unknown {
-		d.add(levelWarning, "link_loss_unknown", "With the robot hung run "+contactCommand(cfg, "--hang-test --hung")+".", "what its motors do when no command comes is not known")
+		d.add(levelWarning, "link_loss_unknown", "With the robot hung run "+contactCommand(cfg, toHangTest)+".", "what its motors do when no command comes is not known")
 	} else {
 		v := firstcontact.Verdict{Code: map[firstcontact.Behaviour]firstcontact.Code{
 			firstcontact.Holds: firstcontact.LossHold, firstcontact.Damps: firstcontact.LossDamp, firstcontact.Limp: firstcontact.LossLimp}[b]}

@@ -45,12 +45,13 @@ var ownCodes = []codeInfo{
 
 	{"states", "state", "States came", ""},
 	{"states_stopped", "state", "States came, and stopped", "Check cable and power; the robot's log if it is a virtual one."},
+	{"state_stale", "state", "No fresh state from the robot", "Look at plugs, cable and route, and for what loads this computer and the network."},
 
 	{"first_contact", "first-contact", "The first contact, before which the robot does not stand", ""},
-	{"first_contact_file", "first-contact", "The result of the first contact cannot be read or kept", "Look at the folder first_contact.dir and its rights; --anew begins without what was kept."},
+	{"first_contact_file", "first-contact", "The result of the first contact cannot be read or kept", "Look at the folder first_contact.dir: its rights, and the room on its disk. `clawagent doctor --first-contact --hung --anew` begins without what was kept."},
 	{"crc_form", "first-contact", "The motors want the other form of the CRC", ""},
 
-	{"link_loss_unknown", "hang-test", "What the motors do without commands is not known", "With the robot hung run clawagent doctor --hang-test."},
+	{"link_loss_unknown", "hang-test", "What the motors do without commands is not known", "With the robot hung, and a person beside it, run `clawagent doctor --hang-test --hung`."},
 	{"not_hung", "hang-test", "The feet are loaded, or the body is not level", "Hang it level with its feet free, then run this again."},
 	{"hang_aborted", "hang-test", "The hang test was broken off, and the robot damped", "Look at the cause that is told; let it hang still, and run this again."},
 }

@@ -71,7 +71,7 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 		defer func() { watching.client.Close() }()
 	}
 	if err != nil {
-		d.add(levelError, "guard", "", "%v; nothing was sent", err)
+		d.guarded(cfg, err)
 		return nil
 	}
 	udp, err := d.dial(cfg)
@@ -84,7 +84,7 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 	if !cfg.Guard.Without {
 		// --hung is the person's word that frames harm nobody.
 		if h.watch, err = watching.register(udp, true); err != nil {
-			d.add(levelError, "guard", "", "%v; nothing was sent", err)
+			d.guarded(cfg, err)
 			return nil
 		}
 	}
@@ -234,10 +234,10 @@ func (h *hang) allowed() (*contactFile, bool) {
 		return nil, false
 	}
 	file, err := loadContact(h.cfg.contactDir(), id)
-	run := "Run " + contactCommand(h.cfg, "--first-contact") + " before."
+	run := "Run " + contactCommand(h.cfg, toFirstContact) + " before."
 	switch {
 	case err != nil:
-		d.add(levelError, "first_contact_file", "", "%v", err)
+		d.unreadable(h.cfg, err)
 		return nil, false
 	case file == nil:
 		d.add(levelError, "first_contact", run, "%s has no first contact in %s; no torque was sent", id, h.cfg.contactDir())

@@ -184,6 +184,7 @@ func (d *diagnosis) firstContact(ctx context.Context, cfg *config, o *doctorOpti
 	t.wipe()
 	d.hints(udp, cfg, heard)
 	var kept *storeError
+	var unreadable *unreadableError
 	var unknown *identityError
 	switch {
 	case errors.As(err, &unknown):
@@ -195,8 +196,16 @@ func (d *diagnosis) firstContact(ctx context.Context, cfg *config, o *doctorOpti
 	case errors.As(err, &kept):
 		d.add(levelError, "first_contact_file", "", "%v", err)
 		return nil
+	case errors.As(err, &unreadable):
+		d.unreadable(cfg, err)
+		return nil
 	}
 	return err
+}
+
+// unreadable names a result that is none, or another robot's, and what replaces it.
+func (d *diagnosis) unreadable(cfg *config, err error) {
+	d.add(levelError, "first_contact_file", "Begin without it, with the robot hung: "+contactCommand(cfg, toFirstContact, "--anew")+".", "%v", err)
 }
 
 // findForm looks for the form of the CRC in which the motors take our frames: the configured one first, then the other.
@@ -260,14 +269,13 @@ func (x *exam) tryForm(ctx context.Context) (answered bool, err error) {
 	return answered, nil
 }
 
-// storeError is a result that could not be read or kept.
-type storeError struct{ err error }
-
-func (e *storeError) Error() string { return e.err.Error() }
-func (e *storeError) Unwrap() error { return e.err }
-
-// identityError is a robot whose result could not be told from another's.
-type identityError struct{ error }
+// Why a session ends that nobody and no robot ends: the result could not be kept; what is kept cannot be read; nobody knows of which
+// robot it would be.
+type (
+	storeError      struct{ error }
+	unreadableError struct{ error }
+	identityError   struct{ error }
+)
 
 // resume goes on from what is kept of this robot, if that has not passed, and only with what it was not.
 func (x *exam) resume() error {
@@ -277,7 +285,7 @@ func (x *exam) resume() error {
 	}
 	old, err := loadContact(x.cfg.contactDir(), id)
 	if err != nil && !x.o.anew {
-		return &storeError{err}
+		return &unreadableError{err}
 	}
 	frame := *x.e.Record()
 	x.file = &contactFile{Identity: id, Robot: x.cfg.low().String(), CRCForm: x.form.String()}
@@ -417,7 +425,7 @@ func (x *exam) conclude(ended error) {
 	}
 	open := openSteps(r)
 	what := cmp.Or(strings.Join(open, ", "), "none")
-	d.add(levelError, "first_contact", "Mend what is named above, then run "+contactCommand(x.cfg, "--first-contact")+" again: the steps that have passed are kept.",
+	d.add(levelError, "first_contact", "Mend what is named above, then run "+contactCommand(x.cfg, toFirstContact)+" again: the steps that have passed are kept.",
 		"%s has not passed its first contact; steps still open: %s; kept in %s", x.file.Identity, what, path)
 }
 
@@ -430,10 +438,15 @@ func (d *diagnosis) anotherSender(x *senders) {
 // ended before sends nothing in its place.
 func (d *diagnosis) open(cfg *config) (*link.UDP, error) {
 	if err := releaseGuard(cfg); err != nil {
-		d.add(levelError, "guard", "", "%v; nothing was sent", err)
+		d.guarded(cfg, err)
 		return nil, err
 	}
 	return d.dial(cfg)
+}
+
+// guarded names a guard that stands in the way.
+func (d *diagnosis) guarded(cfg *config, err error) {
+	d.add(levelError, "guard", "Look at `"+guardCommand(cfg)+"`, or end that process.", "%v; nothing was sent", err)
 }
 
 func (d *diagnosis) dial(cfg *config) (*link.UDP, error) {
