@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/promise"
 	"github.com/openclaw-rl/openclaw/agent/safety"
 )
@@ -51,7 +52,7 @@ type killed struct {
 	gapUs   float64 // from the last torque frame to it
 	machine stalls  // meanwhile
 	ended   bool    // the guard had to end the agent, which stood between its last look and the kernel
-	guard   guardReport
+	guard   guard.Report
 	said    []string
 	// notDone: the machine stood still by itself, and had damped the robot, each time before anything was done.
 	notDone bool
@@ -138,8 +139,8 @@ func (b *bench) retire() {
 		}
 		b.guardEnds()
 	}
-	b.robot.end()
 	b.endGuard()
+	b.robot.end()
 }
 
 // kill does one case.
@@ -149,7 +150,7 @@ func (b *bench) kill(k kill, ask func() stalls) (got killed) {
 		if !b.walkAgain(ask) {
 			break
 		}
-		before, guardBefore := len(b.ref.stops), b.askGuard() // before: when it was asked to walk
+		before, guardBefore := len(b.ref.stops), b.mustGuard() // before: when it was asked to walk
 		time.Sleep(k.phase)
 		waited := b.measure(ask)
 		if b.ref.class != "torque" {
@@ -163,7 +164,7 @@ func (b *bench) kill(k kill, ask func() stalls) (got killed) {
 		}
 		got = killed{machine: b.measure(ask)}
 		stops := b.ref.stops[before:]
-		b.ref.ends(damps, 250)
+		b.ref.ends(damps, b.fewest())
 		got.said, b.ref.said = b.ref.said, nil
 		if len(stops) == 0 {
 			got.said = append(got.said, "no damping frame reached the robot")
@@ -188,7 +189,7 @@ func (b *bench) kill(k kill, ask func() stalls) (got killed) {
 		} else {
 			trips = st.fault() == safety.GuardTripped.String()
 		}
-		got.guard = b.askGuard()
+		got.guard = b.mustGuard()
 		latchedNs, tripped, err := latch(&guardBefore, &got.guard)
 		switch {
 		case err != nil:
@@ -206,7 +207,7 @@ func (b *bench) kill(k kill, ask func() stalls) (got killed) {
 
 // latch is when the guard latched between two of its reports. Where its trips have not risen it did not, and the latch of which it tells
 // is an older case's.
-func latch(before, after *guardReport) (ns int64, tripped bool, err error) {
+func latch(before, after *guard.Report) (ns int64, tripped bool, err error) {
 	switch {
 	case after.PID != before.PID:
 		return 0, false, fmt.Errorf("the guard is process %d, was %d", after.PID, before.PID)
@@ -222,20 +223,20 @@ func latch(before, after *guardReport) (ns int64, tripped bool, err error) {
 
 // TestLatchOfACase: the latch of an earlier trip is never taken for this one's.
 func TestLatchOfACase(t *testing.T) {
-	before := guardReport{PID: 7, Trips: 3, LatchedNs: 1000}
+	before := guard.Report{PID: 7, Trips: 3, LatchedNs: 1000}
 	for _, c := range []struct {
 		name    string
-		after   guardReport
+		after   guard.Report
 		ns      int64
 		tripped bool
 		says    string
 	}{
-		{"tripped", guardReport{PID: 7, Trips: 4, LatchedNs: 2000}, 2000, true, ""},
+		{"tripped", guard.Report{PID: 7, Trips: 4, LatchedNs: 2000}, 2000, true, ""},
 		{"did not trip", before, 0, false, ""},
-		{"did not trip, whatever else it tells", guardReport{PID: 7, Trips: 3, LatchedNs: 2000}, 0, false, ""},
-		{"tripped, and tells the older latch", guardReport{PID: 7, Trips: 4, LatchedNs: 1000}, 0, true, "no later latch"},
-		{"tripped twice", guardReport{PID: 7, Trips: 5, LatchedNs: 2000}, 0, true, "tripped 2 times"},
-		{"another guard", guardReport{PID: 8, Trips: 4, LatchedNs: 2000}, 0, false, "process 8, was 7"},
+		{"did not trip, whatever else it tells", guard.Report{PID: 7, Trips: 3, LatchedNs: 2000}, 0, false, ""},
+		{"tripped, and tells the older latch", guard.Report{PID: 7, Trips: 4, LatchedNs: 1000}, 0, true, "no later latch"},
+		{"tripped twice", guard.Report{PID: 7, Trips: 5, LatchedNs: 2000}, 0, true, "tripped 2 times"},
+		{"another guard", guard.Report{PID: 8, Trips: 4, LatchedNs: 2000}, 0, false, "process 8, was 7"},
 	} {
 		ns, tripped, err := latch(&before, &c.after)
 		if ns != c.ns || tripped != c.tripped || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

@@ -99,7 +99,7 @@ const (
 	walks outcome = "walking"  // under torque frames, at more than walkSpeed
 	stays outcome = "standing" // under torque frames, still
 	damps outcome = "damped"   // damping frames go on for ever
-	quiet outcome = "quiet"    // nothing is sent
+	quiet outcome = "quiet"    // nothing is sent once the agent has ended
 )
 
 const (
@@ -113,12 +113,13 @@ const (
 	stopsRad   = 0.151 // beyond the mechanical stops, where an encoder may still say that it is
 	settleS    = 0.1   // after a fault that shows the agent what is not so
 	closing    = 1.    // s, the end of a log by which its outcome is judged
+	stampUs    = 1000  // of the kernel's stamps, which are of the wall clock
 	mostSaid   = 4     // of one kind
 )
 
 // harmless are the faults that leave true what the agent knows of angles and speeds of the joints, and when.
 var harmless = []string{"push", "kick", "friction", "battery", "cells", "cells_missing", "foreign_state", "temperature", "temperature_ramp", "remote_absent", "remote_buttons",
-	"remote_sticks", "foot_force_zero", "foot_force_offset", "foot_force_stuck", "short_state", "long_state", "empty_state", "duplicate_state"}
+	"remote_sticks", "foot_force_zero", "foot_force_offset", "foot_force_stuck", "imu_stuck", "short_state", "long_state", "empty_state", "duplicate_state"}
 
 // referee reads a robot's log, record by record, and says what should not have been. It knows nothing of the agent but its story.
 type referee struct {
@@ -146,6 +147,8 @@ type referee struct {
 	fell      bool
 	stallMs   float64 // the longest of the robot's own program
 	torques   int     // frames
+	frameUs   int64   // when the newest came, CLOCK_MONOTONIC
+	endedUs   int64   // when the agent had ended from which no more may come, likewise
 	stops     []stop  // each time that damping followed torque
 	t         float64 // s, of the newest record
 	torque    entry   // newest torque frame
@@ -258,7 +261,7 @@ func (r *referee) frame(e *entry) {
 	if r.sender != r.ours {
 		return // a stranger's
 	}
-	r.frames = append(r.frames, e.T)
+	r.frames, r.frameUs = append(r.frames, e.T), e.RxUs
 	for r.frames[0] < e.T-closing {
 		r.frames = r.frames[1:]
 	}
@@ -333,22 +336,23 @@ func (r *referee) speed() (v float64) {
 	return v / float64(max(len(r.states), 1))
 }
 
-// ends judges the last second of the log. fewest is how many frames must have come in it.
+// ends judges the last second of the log; that it is quiet by the kernel's stamps, for when the robot's program looks at a frame is the
+// machine's affair. fewest is how many frames must have come in it.
 func (r *referee) ends(want outcome, fewest int) {
 	if r.marks != len(r.story) {
 		r.say("story", "%d marks, %d acts", r.marks, len(r.story))
+	}
+	if want == quiet {
+		if late := r.frameUs - r.endedUs; late > stampUs {
+			r.say("end", "a frame of class %s came %d us behind the agent's end", r.class, late)
+		}
+		return
 	}
 	n := 0
 	for _, t := range r.frames {
 		if t >= r.t-closing {
 			n++
 		}
-	}
-	if want == quiet {
-		if n > 0 {
-			r.say("end", "%d frames of class %s in the last second, want none", n, r.class)
-		}
-		return
 	}
 	if n < fewest {
 		r.say("end", "%d frames in the last second, want %d", n, fewest)

@@ -14,6 +14,7 @@ type script struct {
 	t     float64
 	lines []string
 	story []act
+	ended float64 // s, of the agent
 }
 
 func (s *script) add(format string, a ...any) {
@@ -72,7 +73,7 @@ func goodScript() *script {
 
 func (s *script) judged(t *testing.T, want outcome) []string {
 	t.Helper()
-	r := &referee{story: s.story, lockstep: true}
+	r := &referee{story: s.story, lockstep: true, endedUs: int64(s.ended * 1e6)}
 	for _, line := range s.lines {
 		e, err := parseEntry([]byte(line))
 		if err != nil {
@@ -131,7 +132,7 @@ func TestReferee(t *testing.T) {
 		}, walks, nil},
 		{"falls silent", func(s *script) {
 			s.damping(10)
-			s.t += 3
+			s.ended, s.t = s.t, s.t+3
 			s.add(`"event":"state","height":0.08,"tilt":0,"heading":[0,0]`)
 		}, quiet, nil},
 
@@ -202,7 +203,13 @@ func TestReferee(t *testing.T) {
 		{"should walk", func(s *script) { s.damping(600) }, walks, []string{"end"}},
 		{"should walk, and stands", func(s *script) { s.torque(600, 0) }, walks, []string{"end"}},
 		{"should stand, and walks", func(*script) {}, stays, []string{"end"}},
-		{"should be quiet", func(s *script) { s.damping(600) }, quiet, []string{"end"}},
+		{"should be quiet", func(s *script) { s.damping(600); s.ended = s.t; s.damping(1) }, quiet, []string{"end"}},
+		{"should have been quiet long ago", func(s *script) {
+			s.ended = s.t
+			s.damping(1)
+			s.t += 3
+			s.add(`"event":"state","height":0.08,"tilt":0,"heading":[0,0]`)
+		}, quiet, []string{"end"}},
 		{"damping stops", func(s *script) {
 			s.damping(600)
 			s.t += 0.7

@@ -25,6 +25,8 @@ type trouble struct {
 	channel string
 	does    safety.Severity
 	names   []safety.Fault // one of them is what the agent says, for what acts
+	// may: no row of the table judges it. The robot walks on, or comes to harm by it, and then one of these rows does its act.
+	may []safety.Fault
 	// dueMs: what damps does so by then.
 	dueMs float64
 	// needsWalk: only a robot that walks or stands tells.
@@ -32,7 +34,7 @@ type trouble struct {
 }
 
 // troubles are all that the virtual robot can do to the agent and that has one right answer. Those that do nothing stay below a
-// threshold of the table, those that act go beyond.
+// threshold of the table, those that act go beyond. Some few (may) have two, and are drawn only where nothing else acts.
 var troubles = []trouble{
 	{fault: "drop_state,samples={1:18}", channel: "states"},
 	{fault: "corrupt_state,samples={1:18}", channel: "states"},
@@ -53,6 +55,10 @@ var troubles = []trouble{
 	{fault: "imu_tilt,rad={0.3~0.59},axis={roll|pitch},how=set,samples={1:3}", channel: "imu"},
 	{fault: "imu_noise,gyro={0~0.15},acc={0~1},quat={0~0.005}", lasts: [2]float64{0.1, 2}, channel: "imu"},
 	{fault: "joint_noise,joint={joint},q={0~0.005},dq={0~1}", lasts: [2]float64{0.1, 2}, channel: "joints"},
+	{fault: "joint_stuck,joint={joint},samples={1:10}", channel: "joints"},
+	{fault: "joint_stuck,joint={joint}", lasts: [2]float64{0.1, 2}, channel: "joints", may: []safety.Fault{safety.Tilt, safety.JointSpeed, safety.Power}},
+	{fault: "joint_stuck,joint=all", lasts: [2]float64{0.1, 1}, channel: "joints",
+		may: []safety.Fault{safety.Tilt, safety.JointSpeed, safety.Power, safety.AnotherSender}}, // its torques disagree on three joints
 	{fault: "joint_speed,joint={joint},value={29~60},samples={1:4}", channel: "joints"},
 	{fault: "power,w={400:690},samples={1:10}", channel: "joints"},
 	{fault: "power,w={710:1900},samples={1:4}", channel: "joints"},
@@ -72,6 +78,7 @@ var troubles = []trouble{
 	{fault: "kick,vx={-0.2~0.2},vy={-0.2~0.2}", channel: "body"},
 	{fault: "friction,mu={0.5~1.2}", lasts: [2]float64{0.1, 4}, channel: "floor"},
 	{fault: "other_sender,what={damping|pose}", lasts: [2]float64{0.006, 0.03}, channel: "joints"},
+	{fault: "sport_returns", lasts: [2]float64{0.006, 0.03}, channel: "joints"},
 
 	{fault: "imu_tilt,rad={0.62~0.95},axis={roll|pitch},how=set,samples=1", channel: "imu", does: safety.StandHold, names: []safety.Fault{safety.Tilt}},
 
@@ -105,6 +112,8 @@ var troubles = []trouble{
 		names: []safety.Fault{safety.MotorHot, safety.MotorOverheatMode}},
 	{fault: "temperature,joint={joint},value={96:127}", channel: "heat", does: safety.Damp, dueMs: 2002, names: []safety.Fault{safety.MotorHot}},
 	{fault: "other_sender,what={damping|pose}", lasts: [2]float64{1, 3}, channel: "joints", does: safety.Damp, dueMs: 540,
+		names: []safety.Fault{safety.AnotherSender, safety.Tilt}, needsWalk: true},
+	{fault: "sport_returns", lasts: [2]float64{1, 3}, channel: "joints", does: safety.Damp, dueMs: 540,
 		names: []safety.Fault{safety.AnotherSender, safety.Tilt}, needsWalk: true},
 	{fault: "restart,down={0~0.5}", channel: "states", does: safety.Damp, dueMs: 540, names: []safety.Fault{safety.RobotRestarted, safety.StateStale, safety.TickStuck,
 		safety.MotorModeDropped, safety.AnotherSender}, needsWalk: true},
@@ -145,14 +154,16 @@ var acting = []safety.Severity{safety.StandHold, safety.StandHold, safety.Sit, s
 // newSchedule draws 2 to 6 troubles; in two of three schedules one to three of them act.
 func newSchedule(seed uint64) *schedule {
 	random := rand.New(rand.NewPCG(seed, 0xC4A05))
-	by := map[safety.Severity][]trouble{}
-	for _, c := range troubles {
-		by[c.does] = append(by[c.does], c)
-	}
 	s := &schedule{seed: seed}
 	acts := 0
 	if seed%3 != 0 {
 		acts = 1 + random.IntN(3)
+	}
+	by := map[safety.Severity][]trouble{}
+	for _, c := range troubles {
+		if acts == 0 || len(c.may) == 0 {
+			by[c.does] = append(by[c.does], c)
+		}
 	}
 	all := max(2+random.IntN(5), acts)
 	walking := false // an event that needs a walking robot is the first that acts
@@ -240,6 +251,14 @@ func (s *schedule) does() safety.Severity {
 	return most
 }
 
+// may are the rows of the table that may act though none has to.
+func (s *schedule) may() (all []safety.Fault) {
+	for _, e := range s.events {
+		all = append(all, e.may...)
+	}
+	return all
+}
+
 // ends is how the robot must end.
 func (s *schedule) ends() outcome {
 	switch most := s.does(); {
@@ -287,6 +306,9 @@ func TestChaosSchedules(t *testing.T) {
 				if e.channel == o.channel && o.end > e.at {
 					t.Errorf("%v: %s while %s", s, e.text, o.text)
 				}
+			}
+			if len(e.may) > 0 && s.does() > safety.None {
+				t.Errorf("%v: %s has no right answer beside what acts", s, e.text)
 			}
 		}
 		ends[s.ends()]++

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/openclaw-rl/openclaw/agent/promise"
 	"github.com/openclaw-rl/openclaw/agent/safety"
 	"github.com/openclaw-rl/openclaw/onnx/contract/contracttest"
+	"github.com/openclaw-rl/openclaw/sim/virtual"
 )
 
 // bench is a virtual robot that logs every frame and an agent beside it, with a person's acts marked in the robot's log and a referee who
@@ -30,6 +30,8 @@ type bench struct {
 	ref       referee
 	seen      []entry // all but frames
 	guard     int     // its process, in real time
+	guardEnd  int     // the kernel's handle on it, readable when it has ended; its number may then be another's
+	stallMs   float64 // the machine's longest, as measured last
 }
 
 // benchSetup of a bench.
@@ -82,8 +84,22 @@ func (b *bench) startAgent() {
 		if b.guard == 0 {
 			b.t.Cleanup(b.endGuard)
 		}
-		b.guard = int(pid)
+		b.guards(int(pid))
 	}
+}
+
+// guards takes the process that the agent says is its guard.
+func (b *bench) guards(pid int) {
+	b.t.Helper()
+	if pid == b.guard {
+		return
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		b.t.Fatalf("guard, process %d: %v", pid, err)
+	}
+	b.t.Cleanup(func() { _ = unix.Close(fd) })
+	b.guard, b.guardEnd = pid, fd
 }
 
 // does marks an act in the robot's log, before it is done.
@@ -225,6 +241,7 @@ func (b *bench) measure(ask func() stalls) (machine stalls) {
 	b.sync()
 	machine = ask()
 	machine.MaxUs = max(machine.MaxUs, b.ref.stallMs*1e3)
+	b.stallMs = machine.MaxUs / 1e3
 	return machine
 }
 
@@ -287,9 +304,21 @@ func (b *bench) read() {
 // judge fails the test for what the referee says.
 func (b *bench) judge(want outcome) {
 	b.t.Helper()
-	const half = 250 // of the frames that a second has
 	b.read()
-	b.ref.ends(want, half)
+	b.ref.ends(want, b.fewest())
+	b.complain()
+}
+
+// fewest are half of the frames that a second has, less what a machine that stood still may have kept from coming.
+func (b *bench) fewest() int { return max(250-int(b.stallMs), 1) }
+
+// quietSince fails the test if a frame came to the robot behind the end of its agent, us of CLOCK_MONOTONIC, and watches for a second.
+func (b *bench) quietSince(endedUs int64) {
+	b.t.Helper()
+	b.soon("a quiet second", func() bool { return monotonicUs() >= endedUs+int64(closing*1e6) })
+	b.sync()
+	b.ref.endedUs = endedUs
+	b.ref.ends(quiet, 0)
 	b.complain()
 }
 
@@ -387,8 +416,8 @@ func chaosLockstep(t *testing.T, seed uint64, drawn map[string]any) {
 	const sitting = 4.5 // s, of a fault that lasts a second or two, and the way down
 	b.runTo(w + chaosSpan + sitting + 1 + closing)
 	st := b.state()
-	want := s.ends()
-	b.judge(b.honest(t, want, &st))
+	b.judge(b.honest(t, s, &st))
+	b.allHappened(s)
 	b.severity(s, w, &st)
 	drawn["events"], drawn["does"], drawn["fault"] = len(s.events), s.does().String(), st.fault()
 	if t.Failed() {
@@ -411,35 +440,59 @@ func chaosLockstep(t *testing.T, seed uint64, drawn map[string]any) {
 	}
 }
 
-// honest is the outcome that is asked for, but for a robot that was thrown over: what nobody asked for may be done about that.
-func (b *bench) honest(t *testing.T, want outcome, st *state) outcome {
+// honest is the outcome that is asked for, but for a robot that came to harm though nothing had to act: it was thrown over, or met one of
+// the rows that its troubles may bring about. Then it ends as the table says of that row.
+func (b *bench) honest(t *testing.T, s *schedule, st *state) outcome {
 	b.read()
-	if want != walks || st.fault() != "tilt" && st.fault() != "joint_speed" || !b.ref.fell && b.ref.tilt < 0.55 {
+	want, fault := s.ends(), st.fault()
+	if want != walks || fault == "" {
 		return want
 	}
-	t.Logf("thrown over: tilt %.2f rad, fault %s", b.ref.tilt, st.fault())
-	if st.Severity == "stand_hold" {
-		return stays
+	thrown := []safety.Fault{safety.Tilt, safety.JointSpeed}
+	if !isOne(s.may(), fault) && !(isOne(thrown, fault) && (b.ref.fell || b.ref.tilt >= 0.55)) {
+		return want
 	}
-	return damps
+	t.Logf("came to harm: tilt %.2f rad, fault %s, %s", b.ref.tilt, fault, st.Severity)
+	switch {
+	case st.Severity == safety.StandHold.String() && fault == safety.Tilt.String():
+		return stays
+	case st.Severity == safety.Damp.String():
+		return damps
+	}
+	return want
+}
+
+// allHappened fails for what the schedule asked for and the robot's log does not have.
+func (b *bench) allHappened(s *schedule) {
+	b.t.Helper()
+	for _, e := range s.events {
+		f, err := virtual.ParseFault(e.text)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if !slices.ContainsFunc(b.seen, func(r entry) bool { return r.Event == "fault" && r.On && r.Fault == f.String() }) {
+			b.t.Errorf("%s is not in the robot's log", e.text)
+		}
+	}
 }
 
 // severity compares what the agent says it did with what the schedule asks for.
 func (b *bench) severity(s *schedule, walked float64, st *state) {
 	b.t.Helper()
-	names, sits := []string{""}, false
 	most := s.does()
-	if most > safety.None {
-		names = nil
+	if most == safety.None {
+		if st.fault() == "" && (st.Severity != most.String() || st.Mode != "policy") { // a fault: it came to harm, as honest says
+			b.t.Errorf("the agent says mode %s, severity %s without a fault", st.Mode, st.Severity)
+		}
+		return
 	}
+	var names []string
+	sits := false
 	for _, e := range s.events {
 		sits = sits || e.does == safety.Sit
 		for _, f := range e.names {
 			names = append(names, f.String())
 		}
-	}
-	if most == safety.None && st.fault() != "" {
-		return // thrown over, as honest says
 	}
 	if !slices.Contains(names, st.fault()) {
 		b.t.Errorf("the agent says fault %q, want one of %q", st.fault(), names)
@@ -448,7 +501,7 @@ func (b *bench) severity(s *schedule, walked float64, st *state) {
 	if st.Severity != most.String() && !(most == safety.Damp && sits && st.Severity == "sit") {
 		b.t.Errorf("the agent says severity %s, want %v", st.Severity, most)
 	}
-	if mode := map[safety.Severity]string{safety.None: "policy", safety.StandHold: "stand", safety.Cut: "estop"}[most]; mode != "" && st.Mode != mode {
+	if mode := map[safety.Severity]string{safety.StandHold: "stand", safety.Cut: "estop"}[most]; mode != "" && st.Mode != mode {
 		b.t.Errorf("the agent says mode %s, want %s", st.Mode, mode)
 	}
 	if due := s.damped(); due > 0 {
@@ -482,30 +535,6 @@ func realTime(t *testing.T) {
 	}
 }
 
-// guardReport is what a guard says of itself.
-type guardReport struct {
-	PID       int     `json:"pid"`
-	Trips     uint64  `json:"trips"`
-	Killed    uint64  `json:"killed"`
-	LatchedNs int64   `json:"latched_ns"`
-	LateP50Us float64 `json:"late_p50_us"`
-	LateP99Us float64 `json:"late_p99_us"`
-	LateP999  float64 `json:"late_p999_us"`
-	LateMaxUs float64 `json:"late_max_us"`
-}
-
-func (b *bench) askGuard() (r guardReport) {
-	b.t.Helper()
-	out, err := exec.Command(filepath.Join(binDir, "clawagent"), "guard", "--status", "--json", "--robot", "udp://"+b.low).Output()
-	if err == nil {
-		err = json.Unmarshal(out, &r)
-	}
-	if err != nil {
-		b.t.Fatalf("clawagent guard --status: %v: %s", err, out)
-	}
-	return r
-}
-
 // guardPID is the process of the guard that the agent has now.
 func (b *bench) guardPID() int {
 	b.t.Helper()
@@ -524,17 +553,17 @@ func (b *bench) guardPID() int {
 	return s.Guard.PID
 }
 
-// guardEnds waits for the guard of an agent that has ended in order.
+// guardEnds waits for the guard of an agent that has ended in order: its robot has shown that it is damped. Where the robot has not, the
+// agent says so by its exit code, and the guard goes on for ten minutes beside a robot that is silent and for ever beside one that answers:
+// that one endGuard ends.
 func (b *bench) guardEnds() {
 	b.t.Helper()
-	until(b.t, "the guard's end", func() bool { return b.guard == 0 || unix.Kill(b.guard, 0) != nil })
-	b.guard = 0
-}
-
-// endGuard ends one that has nobody to guard any more and would wait for a while.
-func (b *bench) endGuard() {
-	if b.guard != 0 {
-		_ = unix.Kill(b.guard, unix.SIGKILL) // it may have ended by itself
-		b.guard = 0
+	if b.agent.exit() != 0 {
+		return
 	}
+	until(b.t, "the guard's end", func() bool {
+		fds := []unix.PollFd{{Fd: int32(b.guardEnd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		return err == nil && n == 1
+	})
 }

@@ -162,7 +162,7 @@ func testKilledGuarded(t *testing.T) {
 	until(t, "damping, and a robot that lies", func() bool { s := p.status(); return s.Class == "damping" && s.Posture == "lying" })
 	frames := p.status().Frames
 	until(t, "more of it", func() bool { return p.status().Frames >= frames+100 })
-	guard := p.guard()
+	guard := p.mustGuard()
 	if !guard.AgentGone || !guard.Latched || !guard.Sending || guard.PID != guardOf(killed) {
 		t.Errorf("the guard says %+v", guard)
 	}

@@ -220,11 +220,9 @@ func start(t *testing.T, s setup) *pair {
 		args = append(args, "--lockstep", "--set", "control.lockstep_wait_ms=60000")
 	}
 	p.agent = launch(t, "clawagent", append(args, s.agent...)...)
-	t.Cleanup(func() { // a guard damps on as long as the robot answers
-		if pid := guardOf(p.agent); pid != 0 {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	})
+	if s.real {
+		t.Cleanup(p.endGuard)
+	}
 	http, ok := p.agent.ready["http"].(string)
 	if !ok {
 		t.Fatalf("the agent did not start: %v", p.agent.ready)
@@ -400,17 +398,38 @@ func guardOf(agent *program) int {
 	return int(pid)
 }
 
-// guard is what the robot's guard says of itself.
-func (p *pair) guard() (r guard.Report) {
-	p.t.Helper()
+// askGuard is what the robot's guard says of itself.
+func (p *pair) askGuard() (r guard.Report, err error) {
 	out, err := exec.Command(filepath.Join(binDir, "clawagent"), "guard", "--status", "--json", "--robot", "udp://"+p.low).Output()
 	if err == nil {
 		err = json.Unmarshal(out, &r)
 	}
 	if err != nil {
-		p.t.Fatalf("clawagent guard --status: %v: %s", err, out)
+		err = fmt.Errorf("clawagent guard --status: %w: %s", err, out)
+	}
+	return r, err
+}
+
+// mustGuard is askGuard of a guard that has to be there.
+func (p *pair) mustGuard() guard.Report {
+	p.t.Helper()
+	r, err := p.askGuard()
+	if err != nil {
+		p.t.Fatal(err)
 	}
 	return r
+}
+
+// endGuard ends the agent, if it still lives, and then the guard, if there is one: one whose agent has not ended in order damps on as long
+// as the robot answers.
+func (p *pair) endGuard() {
+	if p.agent != nil { // which would start another
+		_ = p.agent.cmd.Process.Kill()
+		<-p.agent.done
+	}
+	if r, err := p.askGuard(); err == nil {
+		_ = syscall.Kill(r.PID, syscall.SIGKILL)
+	}
 }
 
 // standAgain brings an armed robot to a stand in real time, as a person would: what a machine that stood still brought about is cleared,
