@@ -5,6 +5,14 @@ import "math"
 // LossSeconds is how long the link is silenced.
 const LossSeconds = 0.2
 
+// A silence is judged if it lasted so long: by the sender's clock, from its last frame before to the newest frame that had left when the
+// first state behind came. The first frame behind leaves in the first period of 2 ms at or after LossSeconds; a computer that is late,
+// and an answer that is lost, make it longer, and then the limits of Behaviour are not those of LossSeconds any more.
+const (
+	LossShortestMs = 190
+	LossLongestMs  = 230
+)
+
 // LossTrials is how often, one after the other.
 const LossTrials = 5
 
@@ -19,7 +27,7 @@ type LossTrial struct {
 	TauAfter   float64 `json:"tau_after_nm"`      // in the first state after
 	ModesAfter int     `json:"not_in_servo_mode"` // motors not in servo mode in the first state after
 	Unasked    int     `json:"unasked_states"`    // that came in the silence
-	SilentMs   float64 `json:"silent_ms"`
+	SilentMs   float64 `json:"silent_ms"`         // by the sender's clock, see LossShortestMs
 }
 
 // Behaviour of the motors when no command comes.
@@ -55,9 +63,12 @@ const (
 	limpRate  = 0.7   // of the way back a second
 )
 
+// silent says whether the silence lasted as long as it should.
+func (t *LossTrial) silent() bool { return t.SilentMs >= LossShortestMs && t.SilentMs <= LossLongestMs }
+
 // Behaviour is what one silence shows.
 func (t *LossTrial) Behaviour() Behaviour {
-	if !(t.AwayRad >= lossAway) {
+	if !(t.AwayRad >= lossAway) || !t.silent() {
 		return Unknown
 	}
 	way := (t.BackRad - t.DriftRad) / t.AwayRad
@@ -75,13 +86,18 @@ func (t *LossTrial) Behaviour() Behaviour {
 	return Unknown // it stayed without the torque that holds it: friction, at too small an angle
 }
 
-// JudgeLoss is what all silences together show: what most say, if no more than one says otherwise.
+// JudgeLoss is what all silences together show: what most say, if no more than one says otherwise. The verdict's A counts those that did
+// not last as long as they should, Want is how long they lasted in the mean, ms.
 func JudgeLoss(trials []LossTrial) (b Behaviour, v Verdict) {
 	var count [len(behaviourNames)]int
-	way := 0.0
+	way, silentMs, other := 0.0, 0.0, 0
 	for i := range trials {
 		t := &trials[i]
 		count[t.Behaviour()]++
+		silentMs += t.SilentMs / float64(len(trials))
+		if !t.silent() {
+			other++
+		}
 		if t.AwayRad > 0 {
 			way += t.BackRad / t.AwayRad / float64(len(trials))
 		}
@@ -92,5 +108,5 @@ func JudgeLoss(trials []LossTrial) (b Behaviour, v Verdict) {
 		}
 	}
 	code := [...]Code{LossUnclear, LossHold, LossDamp, LossLimp}[b]
-	return b, Verdict{Code: code, A: -1, B: -1, Value: way}
+	return b, Verdict{Code: code, A: other, B: -1, Value: way, Want: silentMs}
 }

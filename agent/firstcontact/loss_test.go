@@ -55,22 +55,51 @@ func TestLoss(t *testing.T) {
 			t.Errorf("%s, one silence alone: %s", c.name, b)
 		}
 	}
+	held := func(silentMs float64) LossTrial {
+		return LossTrial{AwayRad: 0.3, TauBefore: 1, TauAfter: 1, SilentMs: silentMs}
+	}
 	for name, c := range map[string]struct {
 		trial LossTrial
 		want  Behaviour
 	}{
-		"not away":                 {LossTrial{AwayRad: 0.05, TauBefore: 1, TauAfter: 1}, Unknown},
-		"no figure":                {LossTrial{AwayRad: math.NaN()}, Unknown},
-		"it went further away":     {LossTrial{AwayRad: 0.3, BackRad: -0.05, TauBefore: 1, TauAfter: 1}, Unknown},
-		"friction":                 {LossTrial{AwayRad: 0.3, BackRad: 0.001, TauBefore: 1, TauAfter: 0.1}, Unknown},
-		"out of mode, at friction": {LossTrial{AwayRad: 0.3, BackRad: 0.001, TauBefore: 1, TauAfter: 0.1, ModesAfter: 12}, Damps},
-		"damped late":              {LossTrial{AwayRad: 0.52, BackRad: 0.008, BackRadS: 0.09, TauBefore: 0.4, TauAfter: 0.3}, Damps},
-		"let go late":              {LossTrial{AwayRad: 0.52, BackRad: 0.04, BackRadS: 0.66, TauBefore: 0.4, TauAfter: 0.01, ModesAfter: 12}, Limp},
-		"it crept all along":       {LossTrial{AwayRad: 0.3, DriftRad: 0.01, BackRad: 0.011, TauBefore: 1, TauAfter: 1}, Holds},
+		"cut short":                 {held(189.9), Unknown},
+		"as short as may be":        {held(190), Holds},
+		"as long as may be":         {held(230), Holds},
+		"this computer stood still": {held(230.1), Unknown},
+		"nobody knows how long":     {held(math.NaN()), Unknown},
+		"not away":                  {LossTrial{AwayRad: 0.05, TauBefore: 1, TauAfter: 1}, Unknown},
+		"no figure":                 {LossTrial{AwayRad: math.NaN()}, Unknown},
+		"it went further away":      {LossTrial{AwayRad: 0.3, BackRad: -0.05, TauBefore: 1, TauAfter: 1}, Unknown},
+		"friction":                  {LossTrial{AwayRad: 0.3, BackRad: 0.001, TauBefore: 1, TauAfter: 0.1}, Unknown},
+		"out of mode, at friction":  {LossTrial{AwayRad: 0.3, BackRad: 0.001, TauBefore: 1, TauAfter: 0.1, ModesAfter: 12}, Damps},
+		"damped late":               {LossTrial{AwayRad: 0.52, BackRad: 0.008, BackRadS: 0.09, TauBefore: 0.4, TauAfter: 0.3}, Damps},
+		"let go late":               {LossTrial{AwayRad: 0.52, BackRad: 0.04, BackRadS: 0.66, TauBefore: 0.4, TauAfter: 0.01, ModesAfter: 12}, Limp},
+		"it crept all along":        {LossTrial{AwayRad: 0.3, DriftRad: 0.01, BackRad: 0.011, TauBefore: 1, TauAfter: 1}, Holds},
 	} {
+		if c.trial.SilentMs == 0 {
+			c.trial.SilentMs = LossSeconds * 1e3
+		}
 		if got := c.trial.Behaviour(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// TestLossOfAnotherLength: limp legs in silences that were cut short would look damped, and damped ones in long silences limp; neither is
+// judged, and the text says why.
+func TestLossOfAnotherLength(t *testing.T) {
+	limp := silence(0.3, func(_, _ float64) float64 { return 0 })
+	trials := make([]LossTrial, LossTrials)
+	for i := range trials {
+		trials[i] = limp
+	}
+	trials[0].SilentMs = 120
+	if b, v := JudgeLoss(trials); b != Limp || !strings.Contains(v.Text(), "1 of the silences did not last 190 to 230 ms") {
+		t.Errorf("one: %s, %s", b, v.Text())
+	}
+	trials[4].SilentMs = 420
+	if b, v := JudgeLoss(trials); b != Unknown || v.Code != LossUnclear || !strings.Contains(v.Text(), "in 228 ms") || !strings.Contains(v.Text(), "2 of the silences did not last 190 to 230 ms") {
+		t.Errorf("two: %s, %s", b, v.Text())
 	}
 }
 

@@ -469,7 +469,10 @@ func (v *Verdict) Text() string {
 	case NothingSeen:
 		detail = v.Step.String()
 	case LossHold, LossDamp, LossLimp, LossUnclear:
-		detail = fmt.Sprintf("in 200 ms they came back %.0f %% of the way", 100*max(v.Value, 0))
+		detail = fmt.Sprintf("in %.0f ms they came back %.0f %% of the way", v.Want, 100*max(v.Value, 0))
+		if v.A > 0 {
+			detail += fmt.Sprintf("; %d of the silences did not last %d to %d ms", v.A, LossShortestMs, LossLongestMs)
+		}
 	}
 	if detail == "" {
 		return title

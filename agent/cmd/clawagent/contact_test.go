@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -72,6 +73,7 @@ func TestStandWantsFirstContact(t *testing.T) {
 	refused("no result of host-")
 	path := contactPath(dir, contactOf(robot.Addr(), true).Identity)
 	for says, text := range map[string]string{
+		"; with the robot hung run: clawagent doctor --first-contact --hung --robot udp://" + robot.Addr().String() + " --anew": "{",
 		"cannot be read":      "{",
 		"format 9, want 1":    `{"format":9}`,
 		"is of another robot": `{"format":1,"identity":"sn-00000001-00000002","passed":true}`,
@@ -490,7 +492,10 @@ func TestDoctorFile(t *testing.T) {
 		if by.by == "hang-test" {
 			b.WriteString("Whatever ends it, the robot is damped: by the program itself (also at Ctrl-C and Ctrl-Z), or, where that is killed or stands still, by its guard " +
 				"(`clawagent guard`), which damps on until the next agent or doctor takes over. What stays: with the cable out or the computer dead, nothing comes to the robot any " +
-				"more, and its legs keep what the motors make of silence, Kp 5 at most, until its own switch. `guard.without` gives the guard up, and is warned of.\n\n")
+				"more, and its legs keep what the motors make of silence, Kp 5 at most, until its own switch. `guard.without` gives the guard up, and is warned of.\n\n" +
+				fmt.Sprintf("Each of the %d silences is to last %.0f ms. It is judged if by the sender's own clock %d to %d ms lie between its last frame before and the newest frame "+
+					"that had left when the first state behind came (`silent_ms`); otherwise what the motors did is not what the limits are for.\n\n",
+					firstcontact.LossTrials, firstcontact.LossSeconds*1e3, firstcontact.LossShortestMs, firstcontact.LossLongestMs))
 		}
 		b.WriteString("| code | what it means | what to do |\n|---|---|---|\n")
 		for _, c := range codes() {

@@ -44,6 +44,7 @@ type hang struct {
 	udp    *link.UDP
 	watch  *guard.Watch // nil: guard.without
 	torque bool         // the frames of now are torque frames, or the motors may still have one in force
+	sentNs int64        // when the newest frame had left
 
 	state wire.LowState
 	have  bool
@@ -165,8 +166,8 @@ func (h *hang) send(frame []byte) error {
 		w.Beat(h.b.nowNs, h.b.heardNs+silentNs, h.torque)
 	}
 	if !h.torque {
-		if frame != nil && (w == nil || w.Look() != guard.Foreign) {
-			_ = h.udp.Send(frame) // refusals are counted, and named at the end
+		if w == nil || w.Look() != guard.Foreign {
+			h.leave(frame)
 		}
 		return nil
 	}
@@ -185,10 +186,15 @@ func (h *hang) send(frame []byte) error {
 	if h.b.lateNs+link.Now()-h.b.nowNs >= hangLateNs {
 		return faulted(safety.LoopLate)
 	}
-	if frame != nil {
-		_ = h.udp.Send(frame)
-	}
+	h.leave(frame)
 	return nil
+}
+
+// leave sends a frame, or none. Refusals are counted, and named at the end.
+func (h *hang) leave(frame []byte) {
+	if frame != nil && h.udp.Send(frame) == nil {
+		h.sentNs = link.Now()
+	}
 }
 
 func faulted(f safety.Fault) error { return abortf("%s: %s", f, safety.Faults[f].Title) }
@@ -365,8 +371,8 @@ func (h *hang) silence(ctx context.Context, form wire.CRCForm) (t firstcontact.L
 	t.DriftRad = before - t.AwayRad
 	t.TauBefore = sum / float64(turns)
 
-	began := h.b.nowNs
-	for range turns {
+	began := h.sentNs
+	for h.b.dueNs < began+int64(firstcontact.LossSeconds*1e9) {
 		if err := h.b.turn(ctx, nil, func(now int64, s *wire.LowState) { t.Unasked++; h.take(now, s) }); err != nil {
 			return t, err
 		}
@@ -378,13 +384,18 @@ func (h *hang) silence(ctx context.Context, form wire.CRCForm) (t firstcontact.L
 		if err := h.aim(form, h.b.nowNs); err != nil {
 			return t, err
 		}
+		before := h.sentNs
 		if err := h.b.turn(ctx, h.frame, func(now int64, s *wire.LowState) {
 			h.take(now, s)
-			if answered {
+			newest := h.sentNs
+			if now < newest { // it came while this turn's frame was not out yet
+				newest = before
+			}
+			if answered || newest == began { // of the silence itself
 				return
 			}
 			answered = true
-			t.SilentMs = float64(now-began) / 1e6
+			t.SilentMs = float64(newest-began) / 1e6
 			t.BackRad, t.BackRadS = t.AwayRad-thighs(q), -thighs(func(_, j int) float64 { return float64(s.Motor[j].Dq) })
 			t.TauAfter = thighs(tau)
 			for j := range go1.Joints {
