@@ -94,7 +94,8 @@ that agent's would make a walking robot fall.
 
 On a robot that is not on this machine, silence of the high-level service does
 not prove that sport mode is off; then --arm, a person's word that the robot
-lies or hangs, is needed before frames are sent.
+lies or hangs, is needed before frames are sent; for the two tests below it is
+--hung.
 
 --first-contact is for a robot that hangs from a gantry, legs free, before it
 stands for the first time, and after every repair. Damping frames only. A person
@@ -111,7 +112,8 @@ the object last.
 
 --hang-test, after that and with the robot still hung (--hung is your word for
 it), holds the legs a little back with Kp 5, silences the link for 200 ms five
-times, and says what the motors do without commands: hold, damp or go limp.
+times, and says what the motors do without commands: hold, damp or go limp. A
+silence is judged if by this computer's clock it lasted 190 to 230 ms.
 Whatever ends it, the robot is damped: by this program, or, where that is killed
 or stands still, by its guard (clawagent guard). Ctrl-Z ends it as Ctrl-C does.
 With the cable out or this computer dead the legs keep what the motors make of
@@ -162,7 +164,7 @@ func newDoctor(loader *cli.Loader[config]) *cobra.Command {
 	f.BoolVar(&o.armed, "arm", false, "the robot lies or hangs, and a person stands beside it: frames may be sent")
 	f.BoolVar(&o.firstContact, "first-contact", false, "the robot hangs: show step by step that it is the one in the documents, with damping frames only")
 	f.BoolVar(&o.hangTest, "hang-test", false, "the robot hangs: find out what its motors do when no command comes for 200 ms, with Kp 5")
-	f.BoolVar(&o.hung, "hung", false, "your word that the robot hangs, legs free, and you stand beside it; --hang-test wants it")
+	f.BoolVar(&o.hung, "hung", false, "your word that the robot hangs, legs free, and you stand beside it; --hang-test wants it, to --first-contact it is as good as --arm")
 	f.StringArrayVar(&o.skip, "skip", nil, "leave out a `STEP` of the first contact, or motions, joints, feet, remote; may be repeated")
 	f.BoolVar(&o.anew, "anew", false, "first contact: forget what was kept of this robot")
 	f.Float64Var(&o.seconds, "seconds", 1, "how long to listen, s")
@@ -192,6 +194,8 @@ func (o *doctorOptions) check(cfg *config) error {
 	switch {
 	case !o.firstContact && (len(o.skip) > 0 || o.anew):
 		return errors.New("--skip and --anew belong to --first-contact")
+	case o.hung && !o.firstContact && !o.hangTest:
+		return errors.New("--hung belongs to --first-contact and --hang-test; without them the word for a robot that lies or hangs is --arm")
 	case o.hangTest && !o.hung:
 		return errors.New("--hang-test: the legs get torque; hang the robot with its legs free, stand beside it, and say so with --hung")
 	case o.hangTest && cfg.Control.Lockstep:

@@ -49,6 +49,7 @@ func TestUsage(t *testing.T) {
 		{"first contact that never ends", []string{"doctor", "--robot", own, "--first-contact", "--timeout", ".nan"}, []string{"--timeout"}},
 		{"first contact and hang test", []string{"doctor", "--robot", own, "--first-contact", "--hang-test"}, []string{"first-contact", "hang-test"}},
 		{"hang test of a robot that lies", []string{"doctor", "--robot", own, "--hang-test"}, []string{"--hang-test: the legs get torque", "--hung"}},
+		{"hung for nothing", []string{"doctor", "--robot", own, "--hung"}, []string{"--hung belongs to --first-contact and --hang-test", "--arm"}},
 		{"hang test in lockstep", []string{"doctor", "--robot", own, "--hang-test", "--hung", "--set", "control.lockstep=true"}, []string{"--hang-test: control.lockstep"}},
 		{"results in a folder of here", []string{"run", "--robot", own, "--set", "first_contact.dir=results"}, []string{`first_contact.dir: "results"`, "absolute"}},
 		{"eleven cells", []string{"run", "--robot", own, "--set", "first_contact.exam.cells=11"}, []string{"first_contact.exam.cells: 11", "0..10"}},
