@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,14 @@ type mixed struct {
 	drives   bool    // it acts only on a robot that the policy drives
 }
 
+// Seven are the pure judge's (agent/safety). Three differ:
+//   - Its policy is 45 ms old, ours fails: in lockstep the loop's time waits for a policy. TestPolicySlow and TestPolicyHangs let one grow
+//     old in real time.
+//   - Its command is 11 s old, ours is a joint that is no number: the sticks drive here, are never old, and 11 s of silence would outlast
+//     the 1.5 s in which the others begin. TestCommandStops is silent for as long.
+//   - Its remote says L2+B, our operator cuts by the program: "remote absent" takes the very bytes away. TestRemoteStopWithoutHTTP presses.
+//
+// So only one of ours lets the legs hold and no more, where the judge has three.
 var ten = [10]mixed{
 	{name: "tilt 0.7 rad", robot: "imu_tilt,rad=0.7,how=set,samples=2@now", severity: safety.StandHold},
 	{name: "policy fails", severity: safety.Damp, dueMs: 22, drives: true}, // up to 20 ms to the next question
@@ -44,6 +53,119 @@ const (
 	loopLate     = 8
 	operatorCuts = 9
 )
+
+// history is a subset of the ten in the order in which they begin.
+type history struct {
+	subset int // bits
+	order  []int
+}
+
+// most is the most severe of its acts.
+func (h *history) most() (s safety.Severity) {
+	for _, f := range h.order {
+		s = max(s, ten[f].severity)
+	}
+	return s
+}
+
+// evenly are the severities, of which each is the most severe of as many cases: of all subsets nearly every one damps or cuts.
+var evenly = [...]safety.Severity{safety.StandHold, safety.Sit, safety.Damp, safety.Cut}
+
+// histories are the cases of one severity, no two alike: first each subset once, in a drawn sequence, then those that have one in a
+// second order, and so on up to enough.
+func histories(most safety.Severity, enough int) (all []history) {
+	random := rand.New(rand.NewPCG(uint64(most), 1919))
+	orders := map[int]func() []int{}
+	var subsets []int
+	for subset := 1; subset < 1<<len(ten); subset++ {
+		h := history{subset: subset}
+		for f := range ten {
+			if subset>>f&1 == 1 {
+				h.order = append(h.order, f)
+			}
+		}
+		if h.most() == most {
+			subsets, orders[subset] = append(subsets, subset), shuffles(random, h.order)
+		}
+	}
+	random.Shuffle(len(subsets), func(i, k int) { subsets[i], subsets[k] = subsets[k], subsets[i] })
+	for len(subsets) > 0 && len(all) < enough {
+		subsets = slices.DeleteFunc(subsets, func(subset int) bool {
+			order := orders[subset]()
+			if order != nil {
+				all = append(all, history{subset, order})
+			}
+			return order == nil
+		})
+	}
+	return all[:min(len(all), enough)]
+}
+
+// shuffles gives the orders of a subset, one at each call in a drawn sequence and none twice; nil when there are no more.
+func shuffles(random *rand.Rand, members []int) func() []int {
+	given, left := map[string]bool{}, 1
+	for n := range members {
+		left *= n + 1
+	}
+	return func() []int {
+		if left == 0 {
+			return nil
+		}
+		left--
+		for {
+			order := slices.Clone(members)
+			random.Shuffle(len(order), func(i, k int) { order[i], order[k] = order[k], order[i] })
+			if key := fmt.Sprint(order); !given[key] {
+				given[key] = true
+				return order
+			}
+		}
+	}
+}
+
+const histories19 = 200
+
+// history19 is that of a case. A tilt alone has one order and is all that lets the legs hold and no more: it comes at another instant each
+// time.
+func history19(seed uint64) history {
+	all := histories(evenly[(seed-1)%uint64(len(evenly))], histories19/len(evenly))
+	return all[(seed-1)/uint64(len(evenly))%uint64(len(all))]
+}
+
+// TestPromise19Histories: the severities are even, and no history comes twice but the one that is alone.
+func TestPromise19Histories(t *testing.T) {
+	severities, faults, seen := map[safety.Severity]int{}, map[int]int{}, map[string]bool{}
+	for seed := uint64(1); seed <= histories19; seed++ {
+		h := history19(seed)
+		if again := history19(seed); !slices.Equal(h.order, again.order) || h.subset != again.subset {
+			t.Fatalf("seed %d: %v, and once more: %v", seed, h, again)
+		}
+		severities[h.most()]++
+		subset := 0
+		for _, f := range h.order {
+			faults[f]++
+			subset |= 1 << f
+		}
+		if subset != h.subset {
+			t.Errorf("seed %d: subset %010b in order %v", seed, h.subset, h.order)
+		}
+		key := fmt.Sprint(h.order)
+		if seen[key] && h.most() > safety.StandHold {
+			t.Errorf("seed %d: %v comes twice", seed, h.order)
+		}
+		seen[key] = true
+	}
+	for _, s := range evenly {
+		if severities[s] != histories19/len(evenly) {
+			t.Errorf("%d histories with %v at most, want %d", severities[s], s, histories19/len(evenly))
+		}
+	}
+	for f := range ten {
+		if faults[f] < histories19/10 {
+			t.Errorf("%s is in %d of %d histories", ten[f].name, faults[f], histories19)
+		}
+	}
+}
 
 // mix is a walk on which several of the ten begin, and what the loop said of it, tick by tick.
 type mix struct {
@@ -140,19 +262,13 @@ func (m *mix) must(n int) bool {
 }
 
 // TestPromise19EndToEnd: of several faults on a walking robot the most severe act is done, at once and for good, until a person re-arms;
-// the robot's log is the referee. A case is a subset of ten faults that begin at random times within 1.5 s, in lockstep.
-// OPENCLAW_SOAK=19 runs 200; all 1024 subsets in 20 orders each pass the pure judge in agent/safety.
+// the robot's log is the referee. A case is a subset of ten faults that begin at random times within 1.5 s, in lockstep; each severity is
+// as often the most severe. OPENCLAW_SOAK=19 runs 200; all 1024 subsets in 20 orders each pass the pure judge in agent/safety.
 func TestPromise19EndToEnd(t *testing.T) {
-	promise.New(t, 19, 2, 200).Run(t, func(t *testing.T, seed uint64) map[string]any {
+	promise.New(t, 19, uint64(len(evenly)), histories19).Run(t, func(t *testing.T, seed uint64) map[string]any {
 		random := rand.New(rand.NewPCG(seed, 1919))
-		m := &mix{t: t}
-		subset := random.IntN(1024)
-		for f := range ten {
-			if subset>>f&1 == 1 {
-				m.order = append(m.order, f)
-			}
-		}
-		random.Shuffle(len(m.order), func(i, k int) { m.order[i], m.order[k] = m.order[k], m.order[i] })
+		h := history19(seed)
+		m := &mix{t: t, order: h.order}
 		at := int64(0)
 		for range m.order {
 			at += random.Int64N(3e9 / int64(len(m.order)))
@@ -208,7 +324,7 @@ func TestPromise19EndToEnd(t *testing.T) {
 			}
 			least = max(least, k.severity)
 			at := float64(m.ticks[n])/1e3 + (k.dueMs+3*tickMs)/1e3
-			if subset>>noStates&1 == 1 {
+			if h.subset>>noStates&1 == 1 {
 				at += 0.046 // the state that shows it may have to come first
 			}
 			if k.severity == safety.Damp && (due == 0 || at < due) {
@@ -234,6 +350,6 @@ func TestPromise19EndToEnd(t *testing.T) {
 		case due > 0 && down > due+1e-6:
 			t.Errorf("damping began at %.3f s, due %.3f", down, due)
 		}
-		return map[string]any{"subset": fmt.Sprintf("%010b", subset), "faults": len(m.order), "did": before.Severity.String(), "cause": before.Fault.String(), "least": least.String()}
+		return map[string]any{"subset": fmt.Sprintf("%010b", h.subset), "faults": len(m.order), "did": before.Severity.String(), "cause": before.Fault.String(), "least": least.String()}
 	})
 }
