@@ -376,6 +376,22 @@ func TestClocks(t *testing.T) {
 	}
 }
 
+// TestDiskOnce: journal and results in one folder are one finding.
+func TestDiskOnce(t *testing.T) {
+	cfg := defaultConfig()
+	cfg.FirstContact.Dir = "/proc/self/no/such"
+	cfg.Log = "/proc/self/no/such/journal"
+	d := &diagnosis{}
+	d.disk(&cfg)
+	if len(d.Findings) != 1 || d.Findings[0].Level == levelOK {
+		t.Errorf("%+v", d.Findings)
+	}
+	d.put(d.Findings...)
+	if len(d.Findings) != 1 {
+		t.Errorf("the same again: %+v", d.Findings)
+	}
+}
+
 func TestWireless(t *testing.T) {
 	sys := t.TempDir()
 	for _, dir := range []string{"wlan0/wireless", "wlp3s0/phy80211", "eth0/queues"} {

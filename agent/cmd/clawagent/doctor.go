@@ -64,7 +64,16 @@ func (d *diagnosis) add(l level, code, remedy, format string, args ...any) {
 	if remedy == "" && l != levelOK {
 		remedy = remedyOf(code)
 	}
-	d.Findings = append(d.Findings, finding{Code: code, Level: l, Text: fmt.Sprintf(format, args...), Remedy: remedy})
+	d.put(finding{Code: code, Level: l, Text: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// put adds findings, each once.
+func (d *diagnosis) put(found ...finding) {
+	for _, f := range found {
+		if !slices.Contains(d.Findings, f) {
+			d.Findings = append(d.Findings, f)
+		}
+	}
 }
 
 func (d *diagnosis) fault(l level, f safety.Fault, format string, args ...any) {

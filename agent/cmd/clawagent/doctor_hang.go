@@ -132,7 +132,7 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 		return err
 	}
 	behaviour, verdict := firstcontact.JudgeLoss(trials)
-	d.Findings = append(d.Findings, verdictFinding(&verdict))
+	d.put(verdictFinding(&verdict))
 	b := cli.ReadBuild("clawagent")
 	file.LinkLoss = &linkLoss{Behaviour: behaviour, Date: time.Now().UTC().Format(time.RFC3339), Version: b.Version, Commit: b.Commit, Trials: trials}
 	d.Contact.LinkLoss = file.LinkLoss

@@ -404,7 +404,7 @@ func (x *exam) conclude(ended error) {
 	if x.file == nil {
 		return
 	}
-	d.Findings = append(d.Findings, x.findings()...)
+	d.put(x.findings()...)
 	if x.b.senders.found() {
 		d.anotherSender(&x.b.senders)
 	}

@@ -102,9 +102,9 @@ const (
 
 // disk looks at the folders that are written to.
 func (d *diagnosis) disk(cfg *config) {
-	folders := []string{cfg.contactDir()}
-	if cfg.Log != "" {
-		folders = append(folders, filepath.Dir(cfg.Log))
+	folders := []string{filepath.Clean(cfg.contactDir())}
+	if journal := filepath.Dir(cfg.Log); cfg.Log != "" && journal != folders[0] {
+		folders = append(folders, journal)
 	}
 	bad := false
 	for _, folder := range folders {
