@@ -123,6 +123,7 @@ var doctorRows = []doctorRow{
 	{names: "tilt battery_low", kind: plain, faults: []string{"imu_tilt@0", "battery@0"}},
 	{names: "motor_temp_unknown battery_unknown", kind: plain, faults: []string{"temperature,value=0@0", "cells_missing@0"}},
 	{names: "another_sender", kind: plain, faults: []string{"other_sender,what=pose@0"}, change: func(c *virtual.Config) { c.Boot = virtual.BootFolded }},
+	{names: "robot_restarted", kind: plain, faults: []string{"restart@1.2"}, args: []string{"--seconds", "3"}},
 	{names: "sport_mode", kind: plain, change: func(c *virtual.Config) { c.Boot = virtual.BootSport }},
 	{names: "state_stale route_lossy", kind: inRealTime, faults: []string{"drop_state@0+0.1/0.3"}},
 	{names: "route_slow", kind: inRealTime, faults: []string{"delay_state,ms=20@0"}},
@@ -262,6 +263,44 @@ func TestDoctorFirstContact(t *testing.T) {
 	d = runDoctor(t, does, robot, contactArgs(dir, "--skip", "joints", "--skip", "feet", "--skip", "remote")...)
 	if d.OK || d.find("gyro_sign") == nil {
 		t.Errorf("changed: %+v", d.Findings)
+	}
+	noTorque(t, robot)
+}
+
+// TestDoctorRobotRestarts: a robot that starts anew in the middle is examined anew, and what it showed before is forgotten.
+func TestDoctorRobotRestarts(t *testing.T) {
+	dir := t.TempDir()
+	robot := hungRobot(t, "gyro_sign,axis=y@0")
+	restarted, asked := false, []string{}
+	d := runDoctor(t, func(e *doctorEvent) []string {
+		asked = append(asked, e.Step)
+		if e.Step == "roll_left" && !restarted {
+			restarted = true
+			return []string{"clear@now", "restart@now"} // and what was wrong is mended
+		}
+		return does(e)
+	}, robot, contactArgs(dir, only("nose_down", "roll_left")...)...)
+	// Asked twice for what the mirrored sensor made wrong, then for all anew.
+	if want := []string{"nose_down", "roll_left", "nose_down", "roll_left"}; !slices.Equal(slices.Compact(asked), want) {
+		t.Errorf("asked for %v, want %v", asked, want)
+	}
+	f := d.find("robot_restarted")
+	if f == nil || f.Level != "warning" || !strings.Contains(f.Text, "the robot started anew: its clock went back from ") || d.find("gyro_sign") != nil || d.code != 1 {
+		t.Errorf("exit code %d: %+v", d.code, d.Findings)
+	}
+	told := 0
+	for _, e := range d.events {
+		if e.Event == "restart" && strings.Contains(e.Text, "what was measured before is forgotten") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told of %d restarts: %+v", told, d.events)
+	}
+	for _, s := range d.Contact.Steps {
+		if want := map[string]string{"frame": "passed", "rest": "passed", "nose_down": "passed", "roll_left": "passed"}[s.Step]; want != "" && s.Result != want {
+			t.Errorf("%s: %s", s.Step, s.Result)
+		}
 	}
 	noTorque(t, robot)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/openclaw-rl/openclaw/agent/control"
@@ -17,6 +18,19 @@ var errSilent = errors.New("no state came for 2 s; nothing more is sent")
 
 const silentNs = int64(2e9)
 
+// restartMs is how far a robot's clock has to go back to be that of a new start, as for the judge: less is a state that was overtaken.
+const restartMs = 1000
+
+// wentBack says that the robot has started anew between two of its states.
+func wentBack(fromMs, toMs uint32) bool { return int32(toMs-fromMs) <= -restartMs }
+
+// restartedError: the robot has started anew while it was looked at.
+type restartedError struct{ fromMs, toMs uint32 }
+
+func (e *restartedError) Error() string {
+	return fmt.Sprintf("the robot started anew: its clock went back from %.1f s to %.1f s", float64(e.fromMs)/1e3, float64(e.toMs)/1e3)
+}
+
 // bench is the doctor's link to a robot that hangs or lies: a frame every 2 ms, and every state that comes.
 type bench struct {
 	udp     *link.UDP
@@ -24,8 +38,9 @@ type bench struct {
 	waitNs  int64 // lockstep's longest wait for an answer; 0: time is real
 	nowNs   int64 // of the newest turn; virtual in lockstep
 	dueNs   int64
-	lateNs  int64 // of the newest turn
-	heardNs int64 // newest state, 0 for none
+	lateNs  int64  // of the newest turn
+	heardNs int64  // newest state, 0 for none
+	tickMs  uint32 // of the newest state
 	senders senders
 	rx      wire.LowState
 	// send is called each turn at its time with the frame that is due, or nil; an error ends the turn.
@@ -54,7 +69,8 @@ func (b *bench) restart() {
 	b.dueNs = b.nowNs + control.PeriodNs
 }
 
-// turn is one period: it waits for its beginning, sends the frame (nil: nothing), and hands on what has come by now, oldest first.
+// turn is one period: it waits for its beginning, sends the frame (nil: nothing), and hands on what has come by now, oldest first. Of a
+// robot that has started anew it hands on nothing.
 func (b *bench) turn(ctx context.Context, frame []byte, take func(arrivedNs int64, s *wire.LowState)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -78,7 +94,11 @@ func (b *bench) turn(ctx context.Context, frame []byte, take func(arrivedNs int6
 		if !ok {
 			break
 		}
-		b.heardNs = b.nowNs
+		if from, to := b.tickMs, b.rx.Tick; b.heardNs != 0 && wentBack(from, to) {
+			b.tickMs = to
+			return &restartedError{from, to}
+		}
+		b.heardNs, b.tickMs = b.nowNs, b.rx.Tick
 		b.senders.add(arrivedNs, &b.rx)
 		take(arrivedNs, &b.rx)
 	}

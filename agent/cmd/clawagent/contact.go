@@ -102,6 +102,7 @@ type contactFile struct {
 	Commit   string `json:"commit"`
 	CRCForm  string `json:"crc_form"` // that the motors took
 	Passed   bool   `json:"passed"`
+	TickMs   uint32 `json:"tick_ms"` // of the newest state, the robot's clock: one that is back by more belongs to a robot that was restarted
 
 	Steps    []contactStep       `json:"steps"`
 	Findings []finding           `json:"findings"`

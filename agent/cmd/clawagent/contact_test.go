@@ -549,6 +549,63 @@ func TestDoctorCodesForPeople(t *testing.T) {
 	}
 }
 
+// TestFirstContactForgetsWhatWasBefore: a robot that starts anew begins the first contact anew, and so does one that was restarted since
+// the session before; what was measured before is not mixed with what comes after.
+func TestFirstContactForgetsWhatWasBefore(t *testing.T) {
+	robot := lyingRobot(t)
+	dir := t.TempDir()
+	args := []string{"doctor", "--first-contact", "--robot", "udp://" + robot.Addr().String(), "--timeout", "1", "--set", "control.lockstep=true", "--set", "first_contact.dir=" + dir,
+		"--skip", "joints", "--skip", "feet", "--skip", "remote_stop", "--skip", "remote_buttons"}
+	kept := contactOf(robot.Addr(), true)
+	kept.Passed = false // the steps have, though not all is well
+	for _, c := range []struct {
+		tickMs  uint32
+		forgets bool
+	}{{0, false}, {1, false}, {1 << 30, true}} {
+		kept.TickMs = c.tickMs
+		if err := kept.store(dir); err != nil {
+			t.Fatal(err)
+		}
+		r := clawagent(t, args...)
+		if forgot := strings.Contains(r.stdout, "It has been restarted since 2023-11-14T22:13:20Z: what was kept is forgotten."); r.code != 1 || forgot != c.forgets ||
+			strings.Contains(r.stdout, "remote_sticks   -> passed before") == c.forgets {
+			t.Errorf("clock at %d ms in the session before: exit code %d\n%s", c.tickMs, r.code, r.stdout)
+		}
+		if f, err := loadContact(dir, kept.Identity); err != nil || f.TickMs == 0 || f.TickMs == c.tickMs {
+			t.Errorf("%+v %v", f, err)
+		}
+	}
+	// Its clock goes back by 1.5 s again and again, each time in the middle of the rest.
+	robot.OnState(func(s *wire.LowState) { s.Tick = 5000 + s.Tick%1500 })
+	kept.TickMs = 0
+	if err := kept.store(dir); err != nil {
+		t.Fatal(err)
+	}
+	r := clawagent(t, args...)
+	if n := strings.Count(r.stdout, "the robot started anew: its clock went back from 6.5 s to 5.0 s; what was measured before is forgotten, and all steps begin anew\n"); n != restarts || r.code != 1 ||
+		!strings.Contains(r.stdout, "error    robot_restarted: the robot started anew: its clock went back from 6.5 s to 5.0 s, once more after 3 times") {
+		t.Errorf("exit code %d, %d restarts told\n%s", r.code, n, r.stdout)
+	}
+	if f, err := loadContact(dir, kept.Identity); err != nil || f.Record.Results[firstcontact.RemoteSticks] != firstcontact.Open || f.Record.Results[firstcontact.Frame] != firstcontact.Passed {
+		t.Errorf("kept: %+v %v", f, err)
+	}
+	if n := robot.Count(linktest.Damping); n == 0 || n != robot.Count() {
+		t.Errorf("%d of %d frames were damping frames, want all", n, robot.Count())
+	}
+}
+
+// TestWentBack: a state that was overtaken is no new start, and a clock that runs over is none.
+func TestWentBack(t *testing.T) {
+	for _, c := range []struct {
+		from, to uint32
+		want     bool
+	}{{5000, 5002, false}, {5000, 5000, false}, {5000, 4001, false}, {5000, 4000, true}, {5000, 0, true}, {1<<32 - 2, 0, false}, {1<<32 - 2, 998, false}, {500, 1<<32 - 600, true}} {
+		if got := wentBack(c.from, c.to); got != c.want {
+			t.Errorf("from %d to %d ms: %v", c.from, c.to, got)
+		}
+	}
+}
+
 // TestFirstContactForPeople: what a person reads, who does nothing.
 func TestFirstContactForPeople(t *testing.T) {
 	robot := lyingRobot(t)

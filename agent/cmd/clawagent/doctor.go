@@ -115,8 +115,9 @@ unit: each is named with its remedy. The result is kept in first_contact.dir und
 the robot's serial number, or the hardware addresses of its computers where its
 states carry none; without a passed one clawagent run does not let a real
 robot stand. Ctrl-C ends it; started again it goes on with the steps that have
-not passed. --skip leaves a step out (the result is then incomplete), --anew
-forgets what was kept. --json prints a line for each step that asks and ends, and
+not passed, unless the robot's clock has gone back: what was measured before a
+robot was restarted (and perhaps mended) is forgotten. --skip leaves a step out
+(the result is then incomplete), --anew forgets what was kept. --json prints a line for each step that asks and ends, and
 the object last.
 
 --hang-test, after that and with the robot still hung (--hung is your word for
@@ -131,7 +132,8 @@ silence, Kp 5 at most, until the robot's own switch.
 To leave sport mode: with the robot hung or lying, press on its remote L2+A,
 L2+A, L2+B, then L1+L2+START.
 
-Exit code 0: ready (warnings at most), 1: something stands in the way.`
+Exit code 0: ready (warnings at most), 1: something stands in the way, or it was
+broken off, 2: the command line or the configuration is wrong; nothing was sent.`
 
 func newDoctor(loader *cli.Loader[config]) *cobra.Command {
 	var o doctorOptions
@@ -285,45 +287,54 @@ func (d *diagnosis) robot(ctx context.Context, cfg *config, o *doctorOptions, t 
 	defer unlock()
 	defer d.arp(cfg)
 
+	if off, err := d.sportIsOff(ctx, cfg, o); err != nil || !off {
+		return err
+	}
+	switch {
+	case o.firstContact:
+		return d.firstContacts(ctx, cfg, o, t)
+	case o.hangTest:
+		return d.hangTest(ctx, cfg, t)
+	}
+	return d.listen(ctx, cfg, time.Duration(o.seconds*1e9))
+}
+
+// sportIsOff says whether low-level frames may be sent: they bring a robot down that stands under its own controller. Its error is that
+// of ctx.
+func (d *diagnosis) sportIsOff(ctx context.Context, cfg *config, o *doctorOptions) (bool, error) {
 	sport, err := link.ProbeSport(ctx, cfg.high(), time.Second)
 	if sport.Local.IsValid() {
 		d.Local = sport.Local.String()
 	}
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return false, ctx.Err()
 	case err != nil:
 		d.add(levelError, "unreachable", "Check cable and power, and that this computer has an address in the robot's network; a Go1's is 192.168.123.0/24.",
 			"sport mode could not be looked for: %v; no low-level frame was sent", err)
-		return nil
+		return false, nil
 	}
 	d.Sport = sport.Result.String()
 	switch sport.Result {
 	case link.SportOn:
 		d.add(levelError, "sport_mode", "",
 			"sport mode is on (mode %d, gait %d): the robot stands under its own controller and goes limp at low-level frames; none was sent", sport.Mode, sport.GaitType)
-		return nil
+		return false, nil
 	case link.SportUnclear:
 		d.add(levelError, "high_level_unclear", "",
 			"something answers at %s, but not as a Go1's high-level service does (%s); no low-level frame was sent", cfg.high(), sport.LastReject)
-		return nil
+		return false, nil
 	case link.SportSilent:
 		if !cfg.low().Addr().IsLoopback() && !o.armed && !o.hung {
 			d.add(levelError, "sport_mode_unknown", "",
 				"the high-level service at %s does not answer, which does not show that sport mode is off; no low-level frame was sent", cfg.high())
-			return nil
+			return false, nil
 		}
 		d.add(levelOK, "sport_mode_off", "", "no answer from the high-level service at %s", cfg.high())
 	case link.SportRefused:
 		d.add(levelOK, "sport_mode_off", "", "nothing listens at the high-level service's address %s", cfg.high())
 	}
-	switch {
-	case o.firstContact:
-		return d.firstContact(ctx, cfg, o, t)
-	case o.hangTest:
-		return d.hangTest(ctx, cfg, t)
-	}
-	return d.listen(ctx, cfg, time.Duration(o.seconds*1e9))
+	return true, nil
 }
 
 // listen sends damping frames at 500 Hz and looks at the answers.
@@ -351,6 +362,10 @@ func (d *diagnosis) listen(ctx context.Context, cfg *config, listenFor time.Dura
 			seen.add(s, arrivedNs)
 		})
 		if errors.Is(err, errSilent) {
+			break
+		}
+		if restart := new(restartedError); errors.As(err, &restart) { // it may stand under its own controller now
+			d.add(levelError, "robot_restarted", "", "%v; nothing more was sent", restart)
 			break
 		}
 		if err != nil {

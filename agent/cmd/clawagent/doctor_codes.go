@@ -47,6 +47,8 @@ var ownCodes = []codeInfo{
 	{"states_stopped", "state", "States came, and stopped", "Check cable and power; the robot's log if it is a virtual one."},
 	{"state_stale", "state", "No fresh state from the robot", "Look at plugs, cable and route, and for what loads this computer and the network."},
 
+	{"robot_restarted", "state", "The robot started anew while it was looked at", "Look at the battery and at what made it restart. In a first contact, what was measured before is forgotten; repeat."},
+
 	{"first_contact", "first-contact", "The first contact, before which the robot does not stand", ""},
 	{"first_contact_file", "first-contact", "The result of the first contact cannot be read or kept", "Look at the folder first_contact.dir: its rights, and the room on its disk. `clawagent doctor --first-contact --hung --anew` begins without what was kept."},
 	{"crc_form", "first-contact", "The motors want the other form of the CRC", ""},

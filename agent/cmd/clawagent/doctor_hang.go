@@ -100,6 +100,10 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 		d.hints(udp, cfg, heard)
 	}()
 	if err := h.damped(ctx, hangDamps, true); err != nil && !errors.Is(err, errSilent) {
+		if restart := new(restartedError); errors.As(err, &restart) {
+			d.add(levelError, "hang_aborted", "", "%v; no torque was sent", restart)
+			return nil
+		}
 		return err
 	}
 	if heard = h.have; !heard {
@@ -124,7 +128,8 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 	if h.watch != nil {
 		h.watch.End()
 	}
-	if stop := new(abortion); errors.As(err, &stop) || errors.Is(err, errSilent) {
+	stop, restart := new(abortion), new(restartedError)
+	if errors.As(err, &stop) || errors.As(err, &restart) || errors.Is(err, errSilent) {
 		d.add(levelError, "hang_aborted", "", "broken off and damped: %v", err)
 		return nil
 	}

@@ -51,6 +51,14 @@ type stepEvent struct {
 	Figures any                 `json:"figures"`
 }
 
+// restartEvent says that the robot has started anew, and with it the session: the steps before it do not count.
+type restartEvent struct {
+	Event  string `json:"event"` // restart
+	FromMs uint32 `json:"from_ms"`
+	ToMs   uint32 `json:"to_ms"` // the robot's clock
+	Text   string `json:"text"`
+}
+
 // teller tells the person, or a program, how the session goes.
 type teller struct {
 	out    io.Writer
@@ -150,6 +158,14 @@ func (t *teller) step(e *stepEvent) {
 	t.say("%2d/%d %-15s -> %s", e.Number, e.Of, e.Step, how)
 }
 
+func (t *teller) restart(e *restartedError) {
+	text := e.Error() + "; what was measured before is forgotten, and all steps begin anew"
+	if t.asJSON {
+		_ = cli.PrintReady(t.out, restartEvent{Event: "restart", FromMs: e.fromMs, ToMs: e.toMs, Text: text})
+	}
+	t.say("%s", text)
+}
+
 // exam is one session of the first contact.
 type exam struct {
 	d     *diagnosis
@@ -165,8 +181,33 @@ type exam struct {
 	form  wire.CRCForm
 }
 
-// firstContact goes through the steps with damping frames only, and keeps the result. Its error is that of ctx.
-func (d *diagnosis) firstContact(ctx context.Context, cfg *config, o *doctorOptions, t *teller) error {
+// restarts is how often a robot may start anew in a first contact.
+const restarts = 3
+
+// firstContacts is the first contact, begun anew whenever the robot is: what was measured before is not mixed with what comes after, and
+// it may stand under its own controller now. Its error is that of ctx.
+func (d *diagnosis) firstContacts(ctx context.Context, cfg *config, o *doctorOptions, t *teller) error {
+	for n := 0; ; n++ {
+		err := d.firstContact(ctx, cfg, o, t, n > 0)
+		restart := new(restartedError)
+		if !errors.As(err, &restart) {
+			return err
+		}
+		if n == restarts {
+			d.add(levelError, "robot_restarted", "", "%v, once more after %d times; nothing more is sent", restart, restarts)
+			return nil
+		}
+		d.add(levelWarning, "robot_restarted", "", "%v; what had been measured was forgotten, and all steps begun anew", restart)
+		t.restart(restart)
+		if off, err := d.sportIsOff(ctx, cfg, o); err != nil || !off {
+			return err
+		}
+	}
+}
+
+// firstContact goes through the steps with damping frames only, and keeps the result; fresh: without what is kept. Its error is that of
+// ctx, or that the robot has started anew.
+func (d *diagnosis) firstContact(ctx context.Context, cfg *config, o *doctorOptions, t *teller, fresh bool) error {
 	udp, err := d.open(cfg)
 	if err != nil {
 		return nil
@@ -176,12 +217,15 @@ func (d *diagnosis) firstContact(ctx context.Context, cfg *config, o *doctorOpti
 	x.e = firstcontact.New(x.cfgE, nil)
 	heard, err := x.findForm(ctx)
 	if err == nil && heard {
-		if err = x.resume(); err == nil {
+		if err = x.resume(fresh); err == nil {
 			err = x.steps(ctx)
 		}
-		x.conclude(err)
 	}
 	t.wipe()
+	if restart := new(restartedError); errors.As(err, &restart) {
+		return err
+	}
+	x.conclude(err)
 	d.hints(udp, cfg, heard)
 	var kept *storeError
 	var unreadable *unreadableError
@@ -277,8 +321,8 @@ type (
 	identityError   struct{ error }
 )
 
-// resume goes on from what is kept of this robot, if that has not passed, and only with what it was not.
-func (x *exam) resume() error {
+// resume goes on from what is kept of this robot, if that has not passed and the robot has not been restarted since.
+func (x *exam) resume(fresh bool) error {
 	id, err := x.cfg.identity(&x.b.rx)
 	if err != nil {
 		return &identityError{err}
@@ -289,9 +333,16 @@ func (x *exam) resume() error {
 	}
 	frame := *x.e.Record()
 	x.file = &contactFile{Identity: id, Robot: x.cfg.low().String(), CRCForm: x.form.String()}
+	begins := "what has passed is kept."
 	if old != nil {
 		x.file.LinkLoss = old.LinkLoss
-		if x.cfg.passed(old) != nil && !x.o.anew {
+		switch back := wentBack(old.TickMs, x.b.rx.Tick); {
+		case x.o.anew || fresh:
+		case x.cfg.passed(old) == nil:
+			begins += " It had passed on " + old.Date + "; that is replaced."
+		case back:
+			begins += " It has been restarted since " + old.Date + ": what was kept is forgotten."
+		default:
 			r := old.Record
 			r.Frame, r.Results[firstcontact.Frame] = frame.Frame, frame.Results[firstcontact.Frame]
 			x.e = firstcontact.New(x.cfgE, &r)
@@ -302,7 +353,7 @@ func (x *exam) resume() error {
 			}
 		}
 	}
-	x.t.say("first contact with %s at %s: damping frames only. Ctrl-C ends it; what has passed is kept.", id, x.cfg.low())
+	x.t.say("first contact with %s at %s: damping frames only. Ctrl-C ends it; %s", id, x.cfg.low(), begins)
 	return nil
 }
 
@@ -369,7 +420,7 @@ func (x *exam) do(ctx context.Context, step firstcontact.Step) error {
 func (x *exam) keep(passed bool) error {
 	f := x.file
 	f.stamp(time.Now())
-	f.Passed, f.Record, f.Findings = passed, *x.e.Record(), x.findings()
+	f.Passed, f.Record, f.Findings, f.TickMs = passed, *x.e.Record(), x.findings(), x.b.tickMs
 	f.Steps = f.Steps[:0]
 	for s := range firstcontact.Step(firstcontact.StepCount) {
 		if f.Record.Results[s] != firstcontact.Passed && f.Record.Results[s] != firstcontact.Failed && f.Record.Results[s] != firstcontact.TimedOut {
