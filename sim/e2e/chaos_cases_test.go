@@ -108,81 +108,104 @@ func TestDelayLine(t *testing.T) {
 }
 
 // TestPolicySlow is row 27 of the cases: a policy that takes half of its period walks, on a loop that is none the later for it; one that
-// misses two periods is let go, its legs are brought home, and it is damped at five.
+// misses two periods is let go, its legs are brought home, and it is damped at five. A policy is held up in real time: where the machine
+// stood still besides, for so long that a tick went on without a state or an answer, it is tried again.
 func TestPolicySlow(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		answers int // in a row that are late
-		ticks   int // after the reading
-	}{
-		{"10 ms of 20", 25, 5},
-		{"44 ms", 1, 22},
-	} {
+	for _, c := range []slowPolicy{{"10 ms of 20", 25, 5}, {"44 ms", 1, 22}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			var held atomic.Bool
-			release := make(chan struct{}, 1)
-			ticks := 0
-			late := []int64{} // ns, ages at which targets were taken over
-			var asked noted
-			r := newRig(t, rigSetup{frames: true, waitMs: 100, // an answer that is held back is waited for that long
-				each: func(_ *rig, s *control.Snapshot) {
-					asked.look(s)
-					if s.Mode == control.Policy && s.PolicyAgeNs == 0 {
-						late = append(late, s.EndToEndNs)
-					}
-					if !held.Load() {
-						ticks = 0
-						return
-					}
-					if ticks++; ticks == c.ticks {
-						held.Store(false)
-						release <- struct{}{}
-						time.Sleep(2 * time.Millisecond) // for the answer to be handed over
-					}
-				},
-				twist: func(n int, _ *rollout.Decision) error {
-					if n < fromAnswer || n >= fromAnswer+c.answers {
-						return nil
-					}
-					asked.ask()
-					held.Store(true)
-					<-release
-					return nil
-				}})
-			r.walk()
-			w := r.walkedAt()
-			until(t, "a slow answer", func() bool { return asked.Load() > 0 })
-			since := float64(asked.Load()) / 1e3
-			const watched = 3. // s
-			r.runTo(since + watched)
-			st := getState(t, r.http)
-			ref := refereed(t, r)
-			if c.answers > 1 {
-				walkedOn(t, r.robot.Records(), max(since, w+1), since+watched, 0.8)
-				slow := 0
-				for _, ns := range late {
-					if ns >= 10e6 {
-						slow++
-					}
+			for try := range tries {
+				disturbed := false
+				if !t.Run(fmt.Sprintf("try=%d", try+1), func(t *testing.T) { disturbed = c.walks(t) }) || !disturbed {
+					return
 				}
-				if st.Mode != "policy" || st.fault() != "" || slow != c.answers {
-					t.Errorf("state says mode %s, fault %q; %d answers took 10 ms", st.Mode, st.fault(), slow)
-				}
-				return
 			}
-			recs := r.robot.Records()
-			last := since - 9*tickMs/1e3 // when the target before came
-			if ms := (firstMove(recs, last+tickMs/1e3) - last) * 1e3; !(ms >= 40 && ms <= 40+2*tickMs+1e-6) {
-				t.Errorf("stand hold began %.0f ms after the last target, want 40", ms)
-			}
-			if st.Mode != "damp" || st.fault() != "policy_stale" || len(ref.stops) != 1 {
-				t.Errorf("state says mode %s, fault %q, %d stops", st.Mode, st.fault(), len(ref.stops))
-			} else if ms := (ref.stops[0].t - last) * 1e3; ms < 100-1e-6 || ms > 100+2*tickMs+1e-6 {
-				t.Errorf("damped %.0f ms after the last target, want 100", ms)
-			}
+			t.Skipf("the machine stood still in each of %d tries", tries)
 		})
 	}
+}
+
+type slowPolicy struct {
+	name    string
+	answers int // in a row that are late
+	ticks   int // after the reading
+}
+
+// walks says whether the machine stood still meanwhile: then nothing is judged.
+func (c *slowPolicy) walks(t *testing.T) (disturbed bool) {
+	var held, stood atomic.Bool
+	release := make(chan struct{}, 1)
+	ticks := 0
+	late := []int64{} // ns, ages at which targets were taken over
+	newest := uint32(0)
+	var asked noted
+	var answered atomic.Int64
+	r := newRig(t, rigSetup{frames: true, waitMs: 100, // an answer that is held back is waited for that long
+		each: func(_ *rig, s *control.Snapshot) {
+			asked.look(s)
+			if s.Mode == control.Policy && s.PolicyAgeNs == 0 {
+				late = append(late, s.EndToEndNs)
+			}
+			if n := answered.Load(); n > 50 && (s.State.Tick == newest || n < fromAnswer-1 && s.PolicyAgeNs >= 20e6) {
+				stood.Store(true)
+			}
+			newest = s.State.Tick
+			if !held.Load() {
+				ticks = 0
+				return
+			}
+			if ticks++; ticks == c.ticks {
+				held.Store(false)
+				release <- struct{}{}
+				time.Sleep(2 * time.Millisecond) // for the answer to be handed over
+			}
+		},
+		twist: func(n int, _ *rollout.Decision) error {
+			answered.Store(int64(n))
+			if n < fromAnswer || n >= fromAnswer+c.answers {
+				return nil
+			}
+			asked.ask()
+			held.Store(true)
+			<-release
+			return nil
+		}})
+	r.walk()
+	w := r.walkedAt()
+	until(t, "a slow answer", func() bool { return asked.Load() > 0 })
+	since := float64(asked.Load()) / 1e3
+	const watched = 3. // s
+	r.runTo(since + watched)
+	st := getState(t, r.http)
+	if stood.Load() {
+		t.Log("the machine stood still")
+		return true
+	}
+	ref := refereed(t, r)
+	if c.answers > 1 {
+		walkedOn(t, r.robot.Records(), max(since, w+1), since+watched, 0.8)
+		slow := 0
+		for _, ns := range late {
+			if ns >= 10e6 {
+				slow++
+			}
+		}
+		if st.Mode != "policy" || st.fault() != "" || slow != c.answers {
+			t.Errorf("state says mode %s, fault %q; %d answers took 10 ms", st.Mode, st.fault(), slow)
+		}
+		return false
+	}
+	recs := r.robot.Records()
+	last := since - 9*tickMs/1e3 // when the target before came
+	if ms := (firstMove(recs, last+tickMs/1e3) - last) * 1e3; !(ms >= 40 && ms <= 40+2*tickMs+1e-6) {
+		t.Errorf("stand hold began %.0f ms after the last target, want 40", ms)
+	}
+	if st.Mode != "damp" || st.fault() != "policy_stale" || len(ref.stops) != 1 {
+		t.Errorf("state says mode %s, fault %q, %d stops", st.Mode, st.fault(), len(ref.stops))
+	} else if ms := (ref.stops[0].t - last) * 1e3; ms < 100-1e-6 || ms > 100+2*tickMs+1e-6 {
+		t.Errorf("damped %.0f ms after the last target, want 100", ms)
+	}
+	return false
 }
 
 // TestLoopJitter is row 27 of the cases as well: a loop that is 5 ms late in five ticks of fifty walks on, and is warned of.

@@ -140,7 +140,7 @@ var doctorHost = []struct {
 	level string
 	make  func(t *testing.T) diagnosis
 }{
-	{"states route sport_mode_off disk clock|clock_unsynchronised", "", func(t *testing.T) diagnosis {
+	{"states route|route_slow sport_mode_off disk clock|clock_unsynchronised", "", func(t *testing.T) diagnosis {
 		robot, args := lively(t)
 		return plainDoctor(t, nil, robot, args...)
 	}},
