@@ -21,6 +21,13 @@
 // torque behind damping until somebody lets it stand, no number out of its range, one address, and an end that fits the worst that
 // happened. People's acts are marks in that same log (a kick of nothing), so that no two clocks need be compared.
 //
+// # Machines that stand still
+//
+// Where time is the point a test measures beside it how long the machine stood still (stallMeter, a process of its own). A stall is a
+// reason for what it explains and for nothing else: a robot that it damped before anything was done is walked again, a trip that it does
+// not explain fails, and what it let not be done in some tries is not done, neither passed nor failed. Bounds grow by the stall that was
+// measured, and what came before what is told by the kernel's stamps and the robot's clock.
+//
 // # In one process
 //
 // Most rows are tested on the built programs. Some cannot be brought about from outside them: a policy that hangs or asks for
