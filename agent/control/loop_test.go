@@ -321,6 +321,7 @@ func (p *replay) Receive(s *wire.LowState, nowNs int64) (int64, bool) {
 		return 0, false
 	}
 	p.state.Tick += 2
+	p.state.IMU.Gyroscope[0] = 1e-4 * float32(p.state.Tick/2*37%101) // a sensor that works
 	*s = p.state
 	return nowNs, true
 }

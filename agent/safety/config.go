@@ -21,6 +21,8 @@ type Config struct {
 	TiltHoldRad float64 `yaml:"tilt_hold_rad" doc:"body tilt from which the policy lets go (stand hold), rad"`
 	TiltDampRad float64 `yaml:"tilt_damp_rad" doc:"body tilt from which the motors are damped, rad"`
 
+	IMUSamples int `yaml:"imu_samples" doc:"states in a row that repeat quaternion, gyroscope and accelerometer bit for bit, of a robot that is not perfectly still, that damp"`
+
 	TargetRefuseRad float64 `yaml:"target_refuse_rad" doc:"a joint target further than this outside its limits is refused, rad"`
 
 	JointSpeedRadS float64 `yaml:"joint_speed_rad_s" doc:"joint speed limit of hips and thighs, rad/s"`
@@ -60,6 +62,7 @@ func DefaultConfig() Config {
 		PolicyHoldPeriods: 2, PolicyDampPeriods: 5,
 		EndToEndWarnMs: 30, EndToEndDampMs: 100,
 		TiltHoldRad: 0.6, TiltDampRad: 1.0,
+		IMUSamples:      10,
 		TargetRefuseRad: 0.5,
 		JointSpeedRadS:  28, CalfSpeedRadS: 19, SpeedSamples: 5,
 		PowerW: 700, PowerCount: 6, WarnRatio: 0.8,
@@ -91,6 +94,7 @@ func (c *Config) Validate() error {
 		{"end_to_end_damp_ms", c.EndToEndDampMs, 2, 250},
 		{"tilt_hold_rad", c.TiltHoldRad, 0.1, c.TiltDampRad},
 		{"tilt_damp_rad", c.TiltDampRad, 0.2, 1.5},
+		{"imu_samples", float64(c.IMUSamples), 5, 50},
 		{"target_refuse_rad", c.TargetRefuseRad, 0, 1},
 		{"joint_speed_rad_s", c.JointSpeedRadS, 1, 30.1},
 		{"calf_speed_rad_s", c.CalfSpeedRadS, 1, 20.06},

@@ -60,7 +60,8 @@ const (
 	SportMode         Fault = 29
 	GuardTripped      Fault = 30
 	GuardLost         Fault = 31
-	faultCount              = 32
+	IMUStuck          Fault = 32
+	faultCount              = 33
 )
 
 // Info describes a fault for people.
@@ -200,6 +201,10 @@ var Faults = [faultCount]Info{
 		"100 ms without its beat: sit, and no stand, no policy",
 		"The process that would damp the robot if this program died has ended or stands still.",
 		"Look at why it ended (memory, a person); it is started again, then damp and stand."},
+	{IMUStuck, "imu_stuck", "The IMU says the same all the time",
+		"10 states in a row that repeat it bit for bit: damp",
+		"Quaternion, gyroscope and accelerometer stand still together, which those of a sensor that works never do: the robot would not feel itself fall.",
+		"Restart the robot; if it comes back, the IMU or its cable is broken."},
 }
 
 func (f Fault) String() string {

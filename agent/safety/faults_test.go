@@ -67,6 +67,7 @@ func TestConfigValidate(t *testing.T) {
 		"safety.loop_warn_ms":        func(c *Config) { c.LoopWarnMs = 21 },
 		"safety.loop_late_ms":        func(c *Config) { c.LoopLateMs = 51 },
 		"safety.remote_seconds":      func(c *Config) { c.RemoteSeconds = 60 },
+		"safety.imu_samples":         func(c *Config) { c.IMUSamples = 4 },
 		"safety.sender_torque_nm":    func(c *Config) { c.SenderTorqueNm = 0 / zero },
 	} {
 		c := DefaultConfig()

@@ -30,6 +30,8 @@ const (
 	// restartMs is how far back the robot's clock must go to be a new start, and
 	// not a state overtaken on its way.
 	restartMs = 1000
+	// stillSpeed is how fast, rad/s, no joint turns in a state that may repeat the one before as a whole; see repeats.
+	stillSpeed = 0.01
 	// senderDelay is how long a state may be on its way for its torques to be
 	// compared: beyond, we know too badly which frames it answers, and the age
 	// itself is judged.
@@ -99,23 +101,24 @@ type Judge struct {
 	offsetNs  float64 // arrival minus the robot's clock, smallest seen
 	sensedNs  int64
 
-	speedRun, modeRun, senderRun, power int
-	lateRun                             int
-	tempSince                           [4]int64 // per limit; 0 = below
-	tempJoint                           [4]int
-	tempSeen                            [go1.Joints]bool
-	firstNs                             int64
-	batteryNs                           int64 // low since; 0 = not
-	battery                             bool  // plausible
-	soc                                 uint8
-	remoteNs                            int64 // last seen
-	clampNs, capNs                      int64 // last event; 0 = never
+	speedRun, modeRun, senderRun, imuRun, power int
+	lateRun                                     int
+	tempSince                                   [4]int64 // per limit; 0 = below
+	tempJoint                                   [4]int
+	tempSeen                                    [go1.Joints]bool
+	firstNs                                     int64
+	batteryNs                                   int64 // low since; 0 = not
+	battery                                     bool  // plausible
+	soc                                         uint8
+	remoteNs                                    int64 // last seen
+	clampNs, capNs                              int64 // last event; 0 = never
 
 	edgeLo, edgeHi [go1.Joints]float64 // how far outside its limits a target may still be
 	sent           [sentFrames]frame
 	sentNs         [sentFrames]int64
 	sentCount      int
 	q, dq          [go1.Joints]float64
+	imu            [10]float32 // of the state before: quaternion, gyroscope, accelerometer
 	quat           [4]float32
 	tiltRad        float64
 }
@@ -196,9 +199,10 @@ func (j *Judge) State(arrivedNs int64, s *wire.LowState) bool {
 	// Conditions seen in states are shown until a state without them arrives.
 	j.v.Warnings &^= 1<<StateNotFinite | 1<<QuaternionBad | 1<<Tilt | 1<<JointSpeed | 1<<Power |
 		1<<MotorHot | 1<<MotorOverheatMode | 1<<MotorTempUnknown | 1<<BatteryLow | 1<<BatteryUnknown |
-		1<<MotorModeDropped | 1<<AnotherSender | 1<<RemoteStop | 1<<RobotRestarted
+		1<<MotorModeDropped | 1<<AnotherSender | 1<<RemoteStop | 1<<RobotRestarted | 1<<IMUStuck
 	j.v.HalveCommands = false
 
+	j.repeats(arrivedNs, s)
 	j.body(arrivedNs, s)
 	j.motion(arrivedNs, s)
 	j.modes(arrivedNs, s)
@@ -231,6 +235,36 @@ func (j *Judge) keepTime(arrivedNs int64, tick uint32) bool {
 	}
 	j.sensedNs = arrivedNs - int64(off-j.offsetNs)
 	j.lastTick = tick
+	return true
+}
+
+// repeats judges an IMU that says the same again and again: with it the robot is blind for its own fall. The noise of a real one moves at
+// least one of ten floats in each state, also where nothing moves. A robot that is simulated without noise repeats itself when it stands
+// perfectly still, but its joints then do so too, and have no speed: such a state shows nothing, and counts neither way.
+func (j *Judge) repeats(now int64, s *wire.LowState) {
+	var imu [10]float32
+	copy(imu[:4], s.IMU.Quaternion[:])
+	copy(imu[4:7], s.IMU.Gyroscope[:])
+	copy(imu[7:], s.IMU.Accelerometer[:])
+	switch {
+	case imu != j.imu:
+		j.imu, j.imuRun = imu, 0
+	case !j.still(s):
+		j.imuRun = min(j.imuRun+1, j.cfg.IMUSamples)
+	}
+	if j.imuRun >= j.cfg.IMUSamples {
+		j.act(now, Damp, IMUStuck, -1)
+	}
+}
+
+// still says that every joint is where it was in the state before, and turns no more than one that stands.
+func (j *Judge) still(s *wire.LowState) bool {
+	for i := range go1.Joints {
+		q, dq := float64(s.Motor[i].Q), float64(s.Motor[i].Dq)
+		if q != j.q[i] || dq != j.dq[i] || !(math.Abs(dq) < stillSpeed) {
+			return false
+		}
+	}
 	return true
 }
 

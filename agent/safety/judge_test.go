@@ -183,6 +183,76 @@ func TestQuaternion(t *testing.T) {
 	}
 }
 
+// An IMU that repeats itself for 20 ms while anything moves, or is said to move, is stuck.
+func TestIMUStuck(t *testing.T) {
+	for name, move := range map[string]func(r *rig, n int){
+		"a joint moves":                          func(r *rig, n int) { r.s.Motor[11].Q += 1e-5 },
+		"a joint's speed is noisy":               func(r *rig, n int) { r.s.Motor[0].Dq = 1e-4 * float32(1-n%2) },
+		"a moving robot's whole state is frozen": func(r *rig, n int) { r.s.Motor[5].Dq = -0.02 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t).walking()
+			r.stuck = true
+			for n := range 10 {
+				r.none()
+				r.warns(IMUStuck, false)
+				move(r, n)
+				r.once()
+			}
+			r.is(Damp, IMUStuck)
+			r.warns(IMUStuck, true)
+			r.stuck = false
+			r.once()
+			r.warns(IMUStuck, false)
+			r.is(Damp, IMUStuck) // till a person clears it
+		})
+	}
+
+	// One number of ten that moves is a sensor that works.
+	for i := range 10 {
+		r := newRig(t).walking()
+		r.stuck = true
+		for n := range 100 {
+			r.s.Motor[11].Q += 1e-5
+			imu := &r.s.IMU
+			p := [10]*float32{&imu.Quaternion[0], &imu.Quaternion[1], &imu.Quaternion[2], &imu.Quaternion[3], &imu.Gyroscope[0],
+				&imu.Gyroscope[1], &imu.Gyroscope[2], &imu.Accelerometer[0], &imu.Accelerometer[1], &imu.Accelerometer[2]}[i]
+			if n%10 == 0 { // nine in a row repeat it
+				*p += 1e-3 * float32(1-n/10%2*2)
+			}
+			r.once()
+		}
+		r.none()
+	}
+
+	// A robot simulated without noise stands perfectly still, for as long as it likes; what moves is counted all the same.
+	r := newRig(t).walking()
+	r.stuck = true
+	r.run(2) // the first state of both is news
+	r.seconds(60)
+	r.none()
+	for n := range 10 {
+		r.none()
+		r.s.Motor[7].Q += 1e-5
+		r.once()
+		r.run(n) // still again
+	}
+	r.is(Damp, IMUStuck)
+
+	// Without torque it is shown; torque is taken at once.
+	r = newRig(t)
+	r.stuck = true
+	for range 20 {
+		r.s.Motor[7].Q += 1e-5
+		r.once()
+	}
+	r.none()
+	r.warns(IMUStuck, true)
+	r.tick.Torque = true
+	r.run(2)
+	r.is(Damp, IMUStuck)
+}
+
 func (r *rig) roll(rad float64) {
 	s, c := math.Sincos(rad / 2)
 	r.s.IMU.Quaternion = [4]float32{float32(c), float32(s), 0, 0}
