@@ -26,8 +26,11 @@ import (
 const PeriodNs = int64(1e6)
 
 const (
-	// windowNs is how long an agent that has just been latched may take to hand a frame to the kernel, which takes some us.
+	// windowNs is how long an agent that has just been latched may take to hand a frame to the kernel, which takes some us. Only a thread
+	// that runs before all others can do so however busy the machine is. One of ordinary priority is healthy where another program has its
+	// core: it gets its turn within the scheduler's slices of some ms, patientNs, and must not be killed for that.
 	windowNs     = int64(200e3)
+	patientNs    = int64(4e6)
 	windowStepNs = int64(50e3) // asleep in between: the agent may need this very core
 	// killedCycles is how many cycles a killed process gets to be gone before damping begins all the same.
 	killedCycles = 5
@@ -68,6 +71,8 @@ type Config struct {
 	Probe func(ctx context.Context, high netip.AddrPort, timeout time.Duration) (link.SportReport, error)
 	// Kill ends an agent that was stopped within its window; nil: SIGKILL.
 	Kill func(pid int) error
+	// Urgent says whether a thread runs before all ordinary ones; nil: by its scheduling policy.
+	Urgent func(thread int) bool
 }
 
 // Guard watches one robot's agents, one after the other.
@@ -109,6 +114,7 @@ type session struct {
 	page    *agentPage
 	keep    *mapping
 	udp     socket
+	local   netip.AddrPort // its own
 	staleNs int64
 
 	// Shared with the goroutines beside the loop.
@@ -255,9 +261,12 @@ func (g *Guard) latch(s *session, epoch uint64) {
 	g.page.dampedNs.Store(0)
 	g.page.trips.Add(1)
 	s.killed = 0
-	until := g.clock.Now() + windowNs
+	until := int64(0)
 	for !s.gone.Load() && s.page.window.Load() != 0 {
 		now := g.clock.Now()
+		if until == 0 {
+			until = now + g.patience(s)
+		}
 		if now >= until {
 			g.page.killed.Add(1)
 			s.kill(g.cfg.Kill)
@@ -267,6 +276,32 @@ func (g *Guard) latch(s *session, epoch uint64) {
 		g.clock.SleepUntil(min(now+windowStepNs, until))
 	}
 	g.page.latchedNs.Store(g.clock.Now())
+}
+
+// patience is how long the agent's window may stay open.
+func (g *Guard) patience(s *session) int64 {
+	urgent := g.cfg.Urgent
+	if urgent == nil {
+		urgent = runsFirst
+	}
+	if thread := s.page.thread.Load(); thread > 0 && urgent(int(thread)) {
+		return windowNs
+	}
+	return patientNs
+}
+
+// runsFirst says that the kernel runs a thread before all of ordinary priority.
+func runsFirst(thread int) bool {
+	const resetOnFork, roundRobin, deadline = 0x40000000, 2, 6
+	policy, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(thread), 0, 0)
+	if errno != 0 {
+		return false
+	}
+	switch policy &^ resetOnFork {
+	case schedFIFO, roundRobin, deadline:
+		return true
+	}
+	return false
 }
 
 // damp is one cycle in the loop's place.
@@ -359,7 +394,7 @@ func (g *Guard) Report() *Report {
 	}
 	if s := g.current.Load(); s != nobody {
 		epoch := s.page.epoch.Load()
-		r.AgentPID, r.AgentGone, r.Session = s.pid, s.gone.Load(), s.number
+		r.AgentPID, r.AgentGone, r.Session, r.Local = s.pid, s.gone.Load(), s.number, s.local.String()
 		r.Armed, r.Silent, r.Frames = s.armed(), s.silentNs.Load() != 0, s.frames.Load()
 		r.Latched = r.Armed && g.page.latched.Load() == epoch
 	}

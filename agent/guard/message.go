@@ -173,6 +173,7 @@ type Report struct {
 	AgentPID  int     `json:"agent_pid"` // 0: no agent has registered, or its session is over
 	AgentGone bool    `json:"agent_gone"`
 	Session   uint64  `json:"session"`
+	Local     string  `json:"local"` // address of the agent's socket; "": no agent
 	Armed     bool    `json:"armed"`
 	Latched   bool    `json:"latched"`
 	Sending   bool    `json:"sending"`

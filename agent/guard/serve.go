@@ -380,7 +380,7 @@ func (g *Guard) newSession(fd int, who peer, reg Registration) (s *session, page
 	}
 	g.sessions++
 	s = &session{
-		number: g.sessions, reg: reg, pid: who.pid, pidfd: -1, udp: udp, staleNs: int64(reg.Stale),
+		number: g.sessions, reg: reg, pid: who.pid, pidfd: -1, udp: udp, local: udp.LocalAddr(), staleNs: int64(reg.Stale),
 		page: keep.agent(), keep: keep, frame: make([]byte, 0, wire.LowCmdSize),
 	}
 	s.cmd.Init()

@@ -363,6 +363,9 @@ func TestTakeOver(t *testing.T) {
 	if _, err := link.DialUDP(link.UDPConfig{Robot: s.robot.Addr(), Local: local}); err == nil {
 		t.Error("the guard does not hold the address")
 	}
+	if rep := s.guard.Report(); rep.Local != local.String() {
+		t.Errorf("it says that it holds %q, want %v", rep.Local, local)
+	}
 	if err := b.Take(s.robot.Addr()); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"runtime"
@@ -282,6 +283,17 @@ func (g *guarding) keep(ctx context.Context, loop *control.Loop, udp *link.UDP, 
 			}
 		}
 	}
+}
+
+// heldByGuard says that it is the robot's guard that holds the address to send from, for an agent that was killed: it lets go when it is
+// relieved, as nobody else would.
+func heldByGuard(ctx context.Context, cfg *config) bool {
+	r, err := guard.Ask(ctx, cfg.guardSocket())
+	if err != nil || cfg.Local == "" {
+		return false
+	}
+	local, err := netip.ParseAddrPort(r.Local)
+	return err == nil && local.Port() == netip.MustParseAddrPort(cfg.Local).Port()
 }
 
 // releaseGuard ends what a guard still does for an agent that was killed, for a program that comes without one.

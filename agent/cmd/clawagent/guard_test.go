@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -405,6 +407,50 @@ func TestDoctorRelievesTheGuard(t *testing.T) {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
 	gone(t, pid)
+}
+
+// TestFailedStartRelievesNobody: a guard that damps for an agent that was killed goes on while the next one cannot start.
+func TestFailedStartRelievesNobody(t *testing.T) {
+	t.Parallel()
+	robot := lyingRobot(t)
+	local := closedPort(t).String()
+	a := guardedAgent(t, robot, "--arm", "--local", local)
+	a.waitFor("it is armed", func() bool { return a.state().Loop.States > 10 })
+	pid := a.guard().PID
+	a.signal(syscall.SIGKILL)
+	<-a.ended
+	text := filepath.Join(t.TempDir(), "policy.onnx")
+	if err := os.WriteFile(text, []byte("no policy"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	other := addrOf(udpSocket(t, netip.AddrPortFrom(localhost, 0))).String()
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--policy", text}, "policy.onnx"},
+		{[]string{"--http", busy.Addr().String()}, "http: "},
+		{[]string{"--local", "192.0.2.1:0"}, "192.0.2.1"}, // no address of this machine
+		{[]string{"--local", other}, other},
+		{[]string{"--local", other, "--no-guard"}, other},
+	} {
+		r := clawagent(t, append([]string{"run", "--robot", "udp://" + robot.Addr().String(), "--http", "127.0.0.1:0"}, c.args...)...)
+		if r.code == 0 || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("%v: exit code %d: %s", c.args, r.code, r.stderr)
+		}
+		if n := robot.Count(); !robot.Await(n+20, patience) || !alive(pid) {
+			t.Fatalf("%v: nothing damps the robot any more", c.args)
+		}
+	}
+	// The address that the guard holds for the one that was killed is the next one's.
+	if g := guardedAgent(t, robot, "--local", local).guard(); g.PID != pid || g.Sending {
+		t.Errorf("taken over: %+v, want process %d", g, pid)
+	}
 }
 
 // TestRunNeedsItsGuard: what is at the guard's address and is none ends the start, by name.

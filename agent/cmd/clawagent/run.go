@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/agent/control"
@@ -149,9 +150,30 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 	}
 	defer journal.close()
 
+	// A guard may damp the robot for an agent that was killed: what can fail does so before that one is relieved.
+	var policy *policyFile
+	if cfg.Policy != "" {
+		if policy, err = openPolicy(cfg); err != nil {
+			return err
+		}
+		defer policy.session.Close()
+	}
+	listener, err := net.Listen("tcp", cfg.HTTP)
+	if err != nil {
+		return fmt.Errorf("http: %w", err)
+	}
+	defer listener.Close() // for the case that the server does not come to take it
+	udp, err := cfg.dial()
+	later := errors.Is(err, unix.EADDRINUSE) && heldByGuard(cmd.Context(), cfg)
+	if err != nil && !later {
+		return err
+	}
+	if !later {
+		defer udp.Close()
+	}
 	needGuard := !cfg.Guard.Without && !cfg.Control.Lockstep
 	watch := guarding{cfg: cfg, log: journal.log}
-	if needGuard { // before the socket: it may hold the address for an agent that was killed
+	if needGuard {
 		if err := watch.join(); err != nil {
 			return fmt.Errorf("%w (run --no-guard works without)", err)
 		}
@@ -159,11 +181,12 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 	} else if err := releaseGuard(cfg); err != nil {
 		return err
 	}
-	udp, err := cfg.dial()
-	if err != nil {
-		return err
+	if later {
+		if udp, err = cfg.dial(); err != nil {
+			return err
+		}
+		defer udp.Close()
 	}
-	defer udp.Close()
 
 	parts := control.Parts{
 		NeedGuard: needGuard,
@@ -177,12 +200,7 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 	build := cli.ReadBuild("clawagent")
 	info.Version, info.Commit = build.Version, build.Commit
 
-	var policy *policyFile
-	if cfg.Policy != "" {
-		if policy, err = openPolicy(cfg); err != nil {
-			return err
-		}
-		defer policy.session.Close()
+	if policy != nil {
 		parts.Spec, parts.Gate = &policy.file.Contract.Spec, policy.gate
 		info.PolicyName, info.PolicySHA256 = policy.file.Contract.Name, policy.file.SHA256
 		info.ContractSource = string(policy.file.Source)
@@ -213,10 +231,6 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 	server, err := httpapi.New(httpapi.DefaultConfig(), loop, info)
 	if err != nil {
 		return err
-	}
-	listener, err := net.Listen("tcp", cfg.HTTP)
-	if err != nil {
-		return fmt.Errorf("http: %w", err)
 	}
 
 	var env rollout.Env
