@@ -22,8 +22,9 @@
 //	guard, beat older than stale: latched = epoch;        window?                          trip; damping every 2 ms
 //
 // Both sides store first and look second (Dekker), with sequentially consistent atomics: either the loop sees the latch and sends no
-// torque, or the guard sees the window open. Then it waits 200 us for it to close. A process that is stopped inside keeps it open, and
-// would send one more torque frame when it goes on: it is killed. So no torque frame is handed to the kernel after LatchedNs.
+// torque, or the guard sees the window open. Then it waits for it to close: 200 us, or 4 ms where the loop's thread is of ordinary
+// priority and may merely have lost its core. A process that is stopped inside keeps it open, and would send one more torque frame when
+// it goes on: it is killed. So no torque frame is handed to the kernel after LatchedNs.
 //
 // A latch belongs to its epoch and ends with it. Once the loop ticks again it damps by itself and the guard is quiet. A beat that is
 // old while the mode gives no torque (listen, damp) is no trip: the guard damps in the loop's place until it ticks again. An agent that

@@ -292,14 +292,10 @@ func (g *Guard) patience(s *session) int64 {
 
 // runsFirst says that the kernel runs a thread before all of ordinary priority.
 func runsFirst(thread int) bool {
-	const resetOnFork, roundRobin, deadline = 0x40000000, 2, 6
 	policy, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(thread), 0, 0)
-	if errno != 0 {
-		return false
-	}
-	switch policy &^ resetOnFork {
-	case schedFIFO, roundRobin, deadline:
-		return true
+	switch policy &^ unix.SCHED_RESET_ON_FORK {
+	case unix.SCHED_FIFO, unix.SCHED_RR, unix.SCHED_DEADLINE:
+		return errno == 0
 	}
 	return false
 }

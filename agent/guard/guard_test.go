@@ -232,6 +232,41 @@ func TestStoppedWithinTheWindow(t *testing.T) {
 	}
 }
 
+// TestPreemptedWithinTheWindow: a loop whose thread is of ordinary priority may have lost its core between the last look and the kernel.
+// It is healthy, and gets longer than one that runs before all others.
+func TestPreemptedWithinTheWindow(t *testing.T) {
+	for _, c := range []struct {
+		calm   bool
+		us     int64 // from the latch until the window closes
+		killed int
+	}{{false, 150, 0}, {false, 250, 1}, {true, 250, 0}, {true, 3950, 0}, {true, 4050, 1}} {
+		r := newRig(t, stale).standing()
+		r.calm = c.calm
+		from := int64(0)
+		r.onSend = func(func() error) error {
+			r.onSend = nil
+			r.clock.onSleep = func() { // the guard waits for the window
+				if from == 0 {
+					from = r.clock.now
+				}
+				if r.clock.now-from >= c.us*1e3 {
+					r.watch.Shut()
+				}
+			}
+			for range 22 {
+				r.guard.Step(r.clock.now+1e6, 0)
+				r.clock.now += 1e6
+			}
+			r.clock.onSleep = nil
+			return errors.New("held up")
+		}
+		r.run(2)
+		if len(r.killed) != c.killed || r.trips() != 1 || r.thread <= 0 {
+			t.Errorf("%+v: killed %v, %d trips, asked about thread %d", c, r.killed, r.trips(), r.thread)
+		}
+	}
+}
+
 // TestWindowCloses: a frame that is on its way when the guard latches leaves before the first damping frame, and nobody is killed.
 func TestWindowCloses(t *testing.T) {
 	r := newRig(t, stale).standing()

@@ -21,7 +21,8 @@ type agentPage struct {
 	torque  atomic.Uint64 // 1 while frames may carry torque
 	window  atomic.Uint64 // 1 while a torque frame is between the last look and the kernel
 	untilNs atomic.Int64  // damping may be sent until then, though no further state comes
-	_       [24]byte      // one cache line
+	thread  atomic.Int64  // the loop's, as the kernel numbers it; 0: not said
+	_       [16]byte      // one cache line
 }
 
 // guardPage is written by the guard's loop alone.

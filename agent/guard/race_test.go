@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
@@ -138,6 +141,43 @@ func TestLatchRace(t *testing.T) {
 		if o.late != 0 || o.killed != 0 {
 			t.Errorf("%d looks saw torque frames behind %d latches; %d agents killed who were not stopped", o.late, o.latches, o.killed)
 		}
+	}
+}
+
+// TestRunsFirst: the kernel is asked about the thread. What it refuses this test to be cannot be tried.
+func TestRunsFirst(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		policy   uintptr
+		priority int32
+		want     bool
+	}{
+		{"ordinary", unix.SCHED_NORMAL, 0, false}, {"batch", unix.SCHED_BATCH, 0, false}, {"idle", unix.SCHED_IDLE, 0, false},
+		{"fifo", unix.SCHED_FIFO, 1, true}, {"round robin", unix.SCHED_RR, 1, true}, {"fifo, not inherited", unix.SCHED_FIFO | unix.SCHED_RESET_ON_FORK, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tid, end := make(chan int), make(chan struct{})
+			defer close(end)
+			go func() {
+				runtime.LockOSThread() // it ends with this goroutine
+				if _, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, 0, c.policy, uintptr(unsafe.Pointer(&c.priority))); errno != 0 {
+					close(tid)
+					return
+				}
+				tid <- unix.Gettid()
+				<-end
+			}()
+			thread, ok := <-tid
+			if !ok {
+				t.Skip("refused")
+			}
+			if got := runsFirst(thread); got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+	if runsFirst(1 << 30) {
+		t.Error("a thread that there is not")
 	}
 }
 

@@ -57,6 +57,8 @@ type rig struct {
 	client *guard.Client
 	sport  atomic.Uint32 // link.SportResult that a probe finds
 	killed []int         // by the guard
+	calm   bool          // the loop's thread is of ordinary priority
+	thread int           // that the guard asked about
 
 	onSend  func(send func() error) error // instead of the loop's sending; nil: none
 	drop    bool                          // sending does nothing
@@ -110,7 +112,8 @@ func newGuard(t *testing.T, r *rig) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(guard.Config{
 		Robot: r.robot.Addr(), Clock: r.clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Kill: func(pid int) error { r.killed = append(r.killed, pid); return nil },
+		Kill:   func(pid int) error { r.killed = append(r.killed, pid); return nil },
+		Urgent: func(thread int) bool { r.thread = thread; return !r.calm },
 	})
 	if err != nil {
 		t.Fatal(err)

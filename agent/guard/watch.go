@@ -5,11 +5,13 @@ package guard
 import (
 	"math"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/openclaw-rl/openclaw/agent/latency"
 )
 
 // Watch is the agent's side of one registration. Status may be called from anywhere; all else belongs to the control loop's thread,
-// takes no lock, allocates nothing and makes no system call.
+// takes no lock, allocates nothing and makes no system call, but for one in Begin.
 type Watch struct {
 	agent   *agentPage
 	guard   *guardPage
@@ -48,6 +50,7 @@ func (w *Watch) Beat(nowNs, untilNs int64, torque bool) {
 func (w *Watch) Begin() {
 	w.armings = w.armings%math.MaxUint32 + 1
 	w.epoch = w.session<<32 | w.armings
+	w.agent.thread.Store(int64(unix.Gettid()))
 	w.agent.epoch.Store(w.epoch)
 }
 
