@@ -181,7 +181,6 @@ func newDoctor(loader *cli.Loader[config]) *cobra.Command {
 	f.Float64Var(&o.seconds, "seconds", 1, "how long to listen, s")
 	f.BoolVar(&o.showCodes, "codes", false, "print everything that doctor can name, and exit")
 	f.BoolVar(&o.asJSON, "json", false, "print one JSON object; before it, a line for each step of the first contact")
-	cmd.MarkFlagsMutuallyExclusive("first-contact", "hang-test")
 	return cmd
 }
 
@@ -203,6 +202,8 @@ func (o *doctorOptions) check(cfg *config) error {
 		}
 	}
 	switch {
+	case o.firstContact && o.hangTest:
+		return errors.New("--first-contact and --hang-test: one after the other")
 	case !o.firstContact && (len(o.skip) > 0 || o.anew):
 		return errors.New("--skip and --anew belong to --first-contact")
 	case o.hung && !o.firstContact && !o.hangTest:
