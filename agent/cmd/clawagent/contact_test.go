@@ -500,10 +500,7 @@ func TestDoctorFile(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# What `clawagent doctor` names\n\nMade from the table in `doctor_codes.go` (`go test ./agent/cmd/clawagent -run DoctorFile -update`). Codes do not change. " +
 		"With `--json` each finding has `code`, `level` (error, warning, ok), `text` and `remedy`; an error keeps the robot from being ready.\n")
-	for _, by := range []struct{ by, title string }{
-		{"host", "This computer, and the programs on it"}, {"link", "The way to the robot, and what comes back"}, {"state", "What its states say"},
-		{"first-contact", "The first contact: hung, damping frames only"}, {"hang-test", "The hang test: hung, Kp 5"},
-	} {
+	for _, by := range kindsOfCodes {
 		b.WriteString("\n## " + by.title + "\n\n")
 		if by.by == "hang-test" {
 			b.WriteString("Whatever ends it, the robot is damped: by the program itself (also at Ctrl-C and Ctrl-Z), or, where that is killed or stands still, by its guard " +
@@ -524,6 +521,9 @@ func TestDoctorFile(t *testing.T) {
 				if remedy == "" {
 					remedy = "as the finding says"
 				}
+				if c.Hung != "" {
+					remedy += " In a first contact: " + c.Hung
+				}
 				b.WriteString("| `" + c.Code + "` | " + c.Title + " | " + remedy + " |\n")
 			}
 		}
@@ -542,7 +542,8 @@ func TestDoctorFile(t *testing.T) {
 // TestDoctorCodesForPeople: the table is printed for people, too.
 func TestDoctorCodesForPeople(t *testing.T) {
 	r := clawagent(t, "doctor", "--codes")
-	for _, want := range []string{"CODE", "imu_mirror_x", "first-contact", "The IMU is mirrored: its x axis points backwards", "link_loss_hold"} {
+	for _, want := range []string{"What its states say (state)", "imu_mirror_x", "(first-contact)", "The IMU is mirrored: its x axis points backwards", "link_loss_hold",
+		"-> Do not stand it up. The IMU or its driver", "-> Set it on its belly, then damp and stand again.\n", "-> hung: Hang it level, feet free and down"} {
 		if r.code != 0 || !strings.Contains(r.stdout, want) {
 			t.Errorf("exit code %d, no %q in\n%s", r.code, want, r.stdout)
 		}

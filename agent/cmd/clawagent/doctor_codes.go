@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/agent/firstcontact"
@@ -16,11 +15,18 @@ type codeInfo struct {
 	Code   string `json:"code"`
 	By     string `json:"by"` // host, link, state, first-contact, hang-test: what has to be looked at to name it
 	Title  string `json:"title"`
-	Remedy string `json:"remedy"` // "" where nothing is wrong, or where it depends on what was seen
+	Remedy string `json:"remedy"`                // "" where nothing is wrong, or where it depends on what was seen
+	Hung   string `json:"remedy_hung,omitempty"` // of the first contact and the hang test, where that is another
+}
+
+// kindsOfCodes are the values of By, with what is above them in DOCTOR.md.
+var kindsOfCodes = []struct{ by, title string }{
+	{"host", "This computer, and the programs on it"}, {"link", "The way to the robot, and what comes back"}, {"state", "What its states say"},
+	{"first-contact", "The first contact: hung, damping frames only"}, {"hang-test", "The hang test: hung, Kp 5"},
 }
 
 // ownCodes are those that no other table has.
-var ownCodes = []codeInfo{
+var ownCodes = []struct{ code, by, title, remedy string }{
 	{"realtime", "host", "What the 500 Hz loop wants of this computer: real-time priority and locked memory", "As root: `setcap cap_sys_nice,cap_ipc_lock=ep` on this program, or LimitRTPRIO and LimitMEMLOCK in its service."},
 	{"clock", "host", "This computer's clocks are well", ""},
 	{"clock_unsynchronised", "host", "This computer's time of day is not synchronised", "Let it get the time (systemd-timesyncd, chrony, ntpd). Nothing that keeps the robot running needs it; dates of results and recordings do."},
@@ -84,15 +90,15 @@ var hintTitles = map[string]string{
 
 // codes is the whole table, each once.
 func codes() (all []codeInfo) {
-	seen := map[string]bool{}
+	at := map[string]int{}
 	add := func(c codeInfo) {
-		if !seen[c.Code] {
-			seen[c.Code] = true
+		if _, seen := at[c.Code]; !seen {
+			at[c.Code] = len(all)
 			all = append(all, c)
 		}
 	}
 	for _, c := range ownCodes {
-		add(c)
+		add(codeInfo{Code: c.code, By: c.by, Title: c.title, Remedy: c.remedy})
 	}
 	for _, h := range link.HintCodes {
 		if title, ok := hintTitles[h]; ok { // of nothing_sent there is none: doctor sends
@@ -114,6 +120,9 @@ func codes() (all []codeInfo) {
 			by = "hang-test"
 		}
 		add(codeInfo{Code: info.Name, By: by, Title: info.Title, Remedy: info.Remedy})
+		if c := &all[at[info.Name]]; c.Remedy != info.Remedy {
+			c.Hung = info.Remedy
+		}
 	}
 	return all
 }
@@ -133,10 +142,23 @@ func printCodes(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return cli.PrintJSON(w, map[string]any{"codes": codes()})
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "CODE\tSEEN BY\tMEANING")
-	for _, c := range codes() {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", c.Code, c.By, c.Title)
+	for i, kind := range kindsOfCodes {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%s (%s)\n", kind.title, kind.by)
+		for _, c := range codes() {
+			if c.By != kind.by {
+				continue
+			}
+			fmt.Fprintf(w, "  %-21s %s\n", c.Code, c.Title)
+			if c.Remedy != "" {
+				fmt.Fprintf(w, "  %-21s -> %s\n", "", c.Remedy)
+			}
+			if c.Hung != "" {
+				fmt.Fprintf(w, "  %-21s -> hung: %s\n", "", c.Hung)
+			}
+		}
 	}
-	return table.Flush()
+	return nil
 }
