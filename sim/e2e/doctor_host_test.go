@@ -116,6 +116,24 @@ func doctorDisk(t *testing.T, options string) string {
 	return dir
 }
 
+// fillDisk writes to a file system until it takes no more.
+func fillDisk(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "full"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, n := range []int{4096, 1} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, n))
+		}
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+}
+
 // lively is a robot that hangs, in lockstep, for a plain doctor.
 func lively(t *testing.T, args ...string) (robot string, all []string) {
 	t.Helper()
@@ -288,6 +306,47 @@ var doctorHost = []struct {
 			t.Fatal(err)
 		}
 		return runDoctor(t, does, hungRobot(t), contactArgs(dir, only()...)...)
+	}},
+	{"first_contact_file first_contact disk_low", "error", func(t *testing.T) diagnosis { // on a full disk
+		dir := doctorDisk(t, "size=64k")
+		robot := hungRobot(t)
+		fillDisk(t, dir)
+		d := runDoctor(t, does, robot, contactArgs(dir, only()...)...)
+		if f := d.find("first_contact_file"); f != nil && !strings.Contains(f.Text, "no space left") {
+			t.Errorf("%+v", f)
+		}
+		if f := d.find("first_contact"); f != nil && !strings.Contains(f.Text, "; not kept in "+dir) {
+			t.Errorf("%+v", f)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "*contact-*")); len(left) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		return d
+	}},
+	{"first_contact_file", "error", func(t *testing.T) diagnosis { // on a disk that is full before a hang test
+		dir := doctorDisk(t, "size=256k")
+		passed, err := filepath.Glob(filepath.Join(passedContact(t), "*.json"))
+		if err != nil || len(passed) != 1 {
+			t.Fatal(passed, err)
+		}
+		text, err := os.ReadFile(passed[0])
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(passed[0])), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fillDisk(t, dir)
+		robot := hungRobotWith(t, func(c *virtual.Config) { c.Lockstep = false })
+		d := runDoctor(t, nil, robot, "--hang-test", "--hung", "--set", "first_contact.dir="+dir)
+		if f := d.find("first_contact_file"); f != nil && !strings.Contains(f.Text, "no space left on device; no torque was sent") {
+			t.Errorf("%+v", f)
+		}
+		noTorque(t, robot)
+		if left, err := os.ReadFile(filepath.Join(dir, filepath.Base(passed[0]))); err != nil || !slices.Equal(left, text) {
+			t.Errorf("what was kept has changed: %v\n%s", err, left)
+		}
+		return d
 	}},
 	{"hang_aborted", "error", func(t *testing.T) diagnosis {
 		robot := hungRobotWith(t, func(c *virtual.Config) { c.Lockstep = false })

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -592,6 +593,73 @@ func TestFirstContactForgetsWhatWasBefore(t *testing.T) {
 	}
 	if n := robot.Count(linktest.Damping); n == 0 || n != robot.Count() {
 		t.Errorf("%d of %d frames were damping frames, want all", n, robot.Count())
+	}
+}
+
+// TestFirstContactFileInTheWay: a result that is none, or another robot's, is named with the command that replaces it, and replaced by
+// that; one that cannot be kept ends the session at its first step.
+func TestFirstContactFileInTheWay(t *testing.T) {
+	robot := lyingRobot(t)
+	dir := t.TempDir()
+	id := contactOf(robot.Addr(), true).Identity
+	in := func(dir string) []string {
+		return []string{"--first-contact", "--timeout", "1", "--set", "control.lockstep=true", "--set", "first_contact.dir=" + dir, "--skip", "motions", "--skip", "joints", "--skip", "feet", "--skip", "remote"}
+	}
+	for says, text := range map[string]string{
+		"is of another robot": `{"format":1,"identity":"sn-00000001-00000002","passed":true}`,
+		"unexpected":          `{"format":1,`,
+	} {
+		if err := os.WriteFile(contactPath(dir, id), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		d, r := doctor(t, robot.Addr(), in(dir)...)
+		f := d.find("first_contact_file")
+		if f == nil || f.Level != levelError || !strings.Contains(f.Text, says) || r.code != 1 ||
+			!strings.Contains(f.Remedy, "clawagent doctor --first-contact --hung --robot udp://"+robot.Addr().String()+" --anew --set first_contact.dir="+dir) {
+			t.Errorf("%s: exit code %d: %+v", says, r.code, d.Findings)
+		}
+		if left, err := os.ReadFile(contactPath(dir, id)); err != nil || string(left) != text {
+			t.Errorf("it was written over: %s %v", left, err)
+		}
+		if d, _ := doctor(t, robot.Addr(), append(in(dir), "--anew")...); d.find("first_contact_file") != nil || d.find("first_contact") == nil {
+			t.Errorf("--anew: %+v", d.Findings)
+		}
+		if f, err := loadContact(dir, id); err != nil || f.Record.Results[firstcontact.Rest] == firstcontact.Open {
+			t.Errorf("--anew: %+v %v", f, err)
+		}
+	}
+	d, r := doctor(t, robot.Addr(), in("/proc/self/no/such")...)
+	file, contact := d.find("first_contact_file"), d.find("first_contact")
+	if file == nil || !strings.Contains(file.Text, "result not kept") || contact == nil || !strings.Contains(contact.Text, "; not kept in /proc/self/no/such/"+id) || r.code != 1 {
+		t.Errorf("exit code %d: %+v", r.code, d.Findings)
+	}
+	if n := strings.Count(r.stdout, `"event":"step"`); n != 1 {
+		t.Errorf("%d steps, though the first could not be kept", n)
+	}
+}
+
+// TestDoctorBrokenOff: a doctor that a person ends says so, and prints what it has.
+func TestDoctorBrokenOff(t *testing.T) {
+	robot := lyingRobot(t)
+	for _, flags := range [][]string{{"--json"}, nil} {
+		before := robot.Count()
+		cmd := exec.Command(program, append([]string{"doctor", "--seconds", "60", "--robot", "udp://" + robot.Addr().String()}, flags...)...)
+		var stdout, stderr strings.Builder
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if !robot.Await(before+10, patience) {
+			t.Error("no frames")
+		}
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 1 || stderr.String() != "clawagent: doctor: broken off (signal: interrupt)\n" {
+			t.Errorf("exit code %d: %s", code, stderr.String())
+		}
+		if want := map[bool]string{true: `"interrupted":true`, false: "\nbroken off\n"}[flags != nil]; !strings.Contains(stdout.String(), want) {
+			t.Errorf("no %q in\n%s", want, stdout.String())
+		}
 	}
 }
 

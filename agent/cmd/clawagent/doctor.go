@@ -117,8 +117,8 @@ states carry none; without a passed one clawagent run does not let a real
 robot stand. Ctrl-C ends it; started again it goes on with the steps that have
 not passed, unless the robot's clock has gone back: what was measured before a
 robot was restarted (and perhaps mended) is forgotten. --skip leaves a step out
-(the result is then incomplete), --anew forgets what was kept. --json prints a line for each step that asks and ends, and
-the object last.
+(the result is then incomplete), --anew forgets what was kept. --json prints a
+line for each step that asks and ends, and the object last.
 
 --hang-test, after that and with the robot still hung (--hung is your word for
 it), holds the legs a little back with Kp 5, silences the link for 200 ms five
@@ -227,7 +227,7 @@ func runDoctor(cmd *cobra.Command, cfg *config, o *doctorOptions) error {
 	}
 	d, err := diagnose(ctx, cfg, o, newTeller(cmd, o))
 	interrupted := ctx.Err() != nil
-	if err != nil && !(interrupted && (o.firstContact || o.hangTest)) {
+	if err != nil && !interrupted {
 		return err
 	}
 	if interrupted {
@@ -445,10 +445,13 @@ func (d *diagnosis) print(w io.Writer, asJSON bool) error {
 			fmt.Fprintf(w, "         -> %s\n", f.Remedy)
 		}
 	}
-	if d.OK {
-		fmt.Fprintln(w, "\nready")
-	} else {
-		fmt.Fprintln(w, "\nnot ready")
+	end := "not ready"
+	switch {
+	case d.Interrupted:
+		end = "broken off"
+	case d.OK:
+		end = "ready"
 	}
+	fmt.Fprintf(w, "\n%s\n", end)
 	return nil
 }

@@ -27,6 +27,7 @@ const (
 	hangRamp  = 1.0 // s, each way
 	hangWait  = 0.6 // s, until the legs are at rest again behind a silence
 	hangDamps = 0.5 // s of damping frames at the start and at the end
+	hangFresh = 0.1 // s of them before the first torque, so that the newest state is of now
 	// answerTurns is how many frames behind a silence may stay without an answer.
 	answerTurns = 25
 )
@@ -113,6 +114,11 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 	if !ok {
 		return nil
 	}
+	// Rather before the legs get torque than behind it.
+	if err := file.store(cfg.contactDir()); err != nil {
+		d.add(levelError, "first_contact_file", "", "%v; no torque was sent", err)
+		return nil
+	}
 	t.say("hang test of %s at %s: Kp %d, five silences of %.0f ms. Ctrl-C damps and ends it.", file.Identity, cfg.low(), hangKp, firstcontact.LossSeconds*1e3)
 	control.Realtime(&cfg.Control)
 	defer func() {
@@ -121,8 +127,12 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 			panic(p)
 		}
 	}()
-	h.arm()
-	trials, err := h.run(ctx, form, t)
+	var trials []firstcontact.LossTrial
+	h.b.restart() // the file took its time
+	if err = h.damped(ctx, hangFresh, false); err == nil {
+		h.arm()
+		trials, err = h.run(ctx, form, t)
+	}
 	// However it went: the motors first, and also for a person who has had enough.
 	_ = h.damped(context.WithoutCancel(ctx), hangDamps, false)
 	if h.watch != nil {
@@ -184,6 +194,8 @@ func (h *hang) send(frame []byte) error {
 			return abortf("another program has the robot")
 		case look == guard.Tripped:
 			return faulted(safety.GuardTripped)
+		case look != guard.Free:
+			return faulted(safety.GuardLost)
 		case link.Now()-w.GuardBeatNs() > hangGuardNs:
 			return faulted(safety.GuardLost)
 		}

@@ -462,10 +462,11 @@ func (x *exam) conclude(ended error) {
 	r := x.e.Record()
 	bad := slices.ContainsFunc(d.Findings, func(f finding) bool { return f.Level == levelError })
 	passed := ended == nil && !bad && r.Pass(&x.cfgE)
+	stored := !errors.As(ended, new(*storeError))
 	if ended == nil {
 		if err := x.keep(passed); err != nil {
 			d.add(levelError, "first_contact_file", "", "%v", err)
-			passed = false
+			passed, stored = false, false
 		}
 	}
 	path := contactPath(x.cfg.contactDir(), x.file.Identity)
@@ -476,8 +477,16 @@ func (x *exam) conclude(ended error) {
 	}
 	open := openSteps(r)
 	what := cmp.Or(strings.Join(open, ", "), "none")
-	d.add(levelError, "first_contact", "Mend what is named above, then run "+contactCommand(x.cfg, toFirstContact)+" again: the steps that have passed are kept.",
-		"%s has not passed its first contact; steps still open: %s; kept in %s", x.file.Identity, what, path)
+	where := "kept in " + path
+	if !stored {
+		where = "not kept in " + path
+	}
+	run := "Run "
+	if bad {
+		run = "Mend what is named above, then run "
+	}
+	d.add(levelError, "first_contact", run+contactCommand(x.cfg, toFirstContact)+": what has passed is not asked for again while the robot stays on.",
+		"%s has not passed its first contact; steps still open: %s; %s", x.file.Identity, what, where)
 }
 
 // anotherSender names frames that are not ours.
