@@ -60,6 +60,8 @@ func (l *Loop) watchGuard(now int64) {
 	case look == guard.Foreign && l.mode != Idle:
 		l.judge.Raise(now, safety.Damp, safety.AnotherSender, -1)
 		l.setMode(now, Idle, PhaseNone)
+	case look == guard.Nobody && l.mode != Idle: // the robot is still ours to damp
+		l.judge.Raise(now, safety.Damp, safety.GuardLost, -1)
 	case look == guard.Tripped:
 		l.judge.Raise(now, safety.Damp, safety.GuardTripped, -1)
 	case l.mode.torque() && !l.guardAlive():
@@ -68,7 +70,11 @@ func (l *Loop) watchGuard(now int64) {
 }
 
 func (l *Loop) guardAlive() bool {
-	return l.guard != nil && l.guardStill < guardLostTicks && !l.foreign()
+	if l.guard == nil || l.guardStill >= guardLostTicks {
+		return false
+	}
+	look := l.guard.Look()
+	return look == guard.Free || look == guard.Tripped
 }
 
 // foreign says that another agent has the robot.
@@ -94,6 +100,8 @@ func (l *Loop) lastLook(now, deadlineNs int64) bool {
 		l.judge.Raise(now, safety.Damp, safety.GuardTripped, -1)
 	case look == guard.Foreign:
 		l.judge.Raise(now, safety.Damp, safety.AnotherSender, -1)
+	case look != guard.Free:
+		l.judge.Raise(now, safety.Damp, safety.GuardLost, -1)
 	case late:
 		l.judge.Raise(now, safety.Damp, safety.LoopLate, -1)
 		l.stats.Trips++

@@ -26,6 +26,8 @@
 // priority and may merely have lost its core. A process that is stopped inside keeps it open, and would send one more torque frame when
 // it goes on: it is killed. So no torque frame is handed to the kernel after LatchedNs.
 //
+// Session 0 is nobody's: an agent that finds it was let go, and damps by itself. It gets no torque until it has a guard again.
+//
 // A latch belongs to its epoch and ends with it. Once the loop ticks again it damps by itself and the guard is quiet. A beat that is
 // old while the mode gives no torque (listen, damp) is no trip: the guard damps in the loop's place until it ticks again. An agent that
 // is gone (its connection has ended, so every thread of it has) need not grow stale.

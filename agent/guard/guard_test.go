@@ -643,12 +643,7 @@ func TestForeign(t *testing.T) {
 	if r.fault() != safety.GuardTripped {
 		t.Fatalf("fault %v", r.fault())
 	}
-	other := connect(t, r.guard)
-	var err error
-	r.during(func() { err = other.Take(r.robot.Addr()) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.taken(true)
 	r.run(2)
 	from := r.robot.Count()
 	r.run(100)
@@ -665,18 +660,13 @@ func TestForeign(t *testing.T) {
 // TestForeignWithinTheTick: taken over between the tick's beginning and its frame.
 func TestForeignWithinTheTick(t *testing.T) {
 	r := newRig(t, stale).standing()
-	other := connect(t, r.guard)
 	r.clock.onNow = func() {
 		if !r.watch.Window() {
 			return
 		}
 		r.clock.onNow = nil
 		r.endAgent()
-		r.during(func() {
-			if err := other.Take(r.robot.Addr()); err != nil {
-				t.Error(err)
-			}
-		})
+		r.taken(true)
 	}
 	before := r.snapshot().Stats.Sent
 	r.loop.Tick(r.clock.now)
@@ -686,6 +676,58 @@ func TestForeignWithinTheTick(t *testing.T) {
 	r.run(4)
 	if s := r.snapshot(); s.Mode != control.Idle || s.Stats.Sent != before {
 		t.Errorf("mode %v, %d frames", s.Mode, s.Stats.Sent-before)
+	}
+}
+
+// TestNobody: an agent that its guard has let go, or whose guard says nothing, has nobody who would damp its robot. It damps by itself, and
+// gets no torque until it has a guard again and a person has come.
+func TestNobody(t *testing.T) {
+	for _, within := range []bool{false, true} { // between two ticks, or between a tick's beginning and its frame
+		r := newRig(t, stale).standing()
+		let := func() {
+			r.clock.onNow = nil
+			r.endAgent() // its connection only; the loop goes on
+			r.taken(false)
+		}
+		if within {
+			r.clock.onNow = func() {
+				if r.watch.Window() {
+					let()
+				}
+			}
+		} else {
+			let()
+		}
+		from, sent := r.robot.Count(), r.snapshot().Stats.Sent
+		r.run(200)
+		r.robot.Await(from+100, patience) // the guard's own count went with its session
+		r.only(from, 100)
+		s := r.snapshot()
+		if s.Mode != control.Damp || s.Verdict.Fault != safety.GuardLost || s.Verdict.Severity != safety.Damp || s.GuardAlive || s.Stats.Sent != sent+100 || r.watch.Look() != guard.Nobody {
+			t.Errorf("within %v: mode %v, %v by %v, guard alive %v, %d frames", within, s.Mode, s.Verdict.Severity, s.Verdict.Fault, s.GuardAlive, s.Stats.Sent-sent)
+		}
+		if r.watch.Window() {
+			t.Errorf("within %v: the window stays open", within)
+		}
+		r.must(r.mode(control.Damp))
+		r.run(4)
+		if why := refused(r.mode(control.Stand)); why != control.Latched {
+			t.Errorf("within %v: stand without a guard: %v", within, why)
+		}
+		r.client = connect(t, r.guard)
+		r.watch = r.register(r.client, r.registration(stale))
+		r.loop.SetGuard(r.watch)
+		r.run(4)
+		if why := refused(r.mode(control.Stand)); why != control.Latched {
+			t.Errorf("within %v: a new guard clears the latch: %v", within, why)
+		}
+		r.only(from, 100)
+		r.must(r.mode(control.Damp))
+		r.must(r.mode(control.Stand))
+		r.run(100)
+		if r.robot.Count(linktest.Torque) == 0 || r.fault() != safety.NoFault {
+			t.Errorf("within %v: under a guard again, fault %v", within, r.fault())
+		}
 	}
 }
 

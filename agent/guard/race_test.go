@@ -144,6 +144,22 @@ func TestLatchRace(t *testing.T) {
 	}
 }
 
+// TestEmptyPage: a guard's page of zeros permits nothing, whatever the session and the epoch.
+func TestEmptyPage(t *testing.T) {
+	for _, session := range []uint64{0, 1} {
+		w := &Watch{agent: &agentPage{}, guard: &guardPage{}, session: session}
+		for range 2 {
+			if look := w.Look(); look != Nobody {
+				t.Errorf("session %d, epoch %x: %v", session, w.epoch, look)
+			}
+			w.Begin()
+		}
+	}
+	if Look(0) == Free {
+		t.Error("a look that was not taken is a permission")
+	}
+}
+
 // TestRunsFirst: the kernel is asked about the thread. What it refuses this test to be cannot be tried.
 func TestRunsFirst(t *testing.T) {
 	for _, c := range []struct {

@@ -291,6 +291,20 @@ func (r *rig) fault() safety.Fault { return r.snapshot().Verdict.Fault }
 
 func (r *rig) trips() uint64 { return r.guard.Report().Trips }
 
+// taken lets another agent take the place of one that is gone, and, if registers, the robot.
+func (r *rig) taken(registers bool) {
+	r.t.Helper()
+	other := connect(r.t, r.guard)
+	r.during(func() {
+		if err := other.Take(r.robot.Addr()); err != nil {
+			r.t.Error(err)
+		}
+	})
+	if registers {
+		r.register(other, r.registration(stale))
+	}
+}
+
 // endAgent closes the agent's connection, as its death does, and waits until the guard has seen that.
 func (r *rig) endAgent() {
 	r.t.Helper()

@@ -31,7 +31,8 @@ type Look uint8
 
 // Looks.
 const (
-	Free    Look = iota // it may leave
+	Nobody  Look = iota // the guard guards nobody, or its page says nothing: no torque, under this session
+	Free                // it may leave
 	Tripped             // the guard has latched this epoch: no torque until a person begins a new one
 	Foreign             // another agent has the robot: no frame at all
 )
@@ -72,8 +73,10 @@ func (w *Watch) Shut() { w.agent.window.Store(0) }
 
 // Look is what may leave now.
 func (w *Watch) Look() Look {
-	switch {
-	case w.guard.session.Load() != w.session:
+	switch session := w.guard.session.Load(); {
+	case session == 0:
+		return Nobody
+	case session != w.session:
 		return Foreign
 	case w.epoch != 0 && w.guard.latched.Load() == w.epoch:
 		return Tripped
