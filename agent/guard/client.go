@@ -25,22 +25,33 @@ const answerTime = 20 * time.Second
 var ErrNoGuard = errors.New("guard: nobody listens there")
 
 // Refusal is the guard's own word.
-type Refusal struct{ Text string }
+type Refusal struct {
+	Code string // for programs; "": none of those below
+	Text string
+}
+
+// Codes of a Refusal.
+const (
+	AgentLives     = "agent_lives"     // the agent that drives the robot has not ended, or the kernel has not done with it yet
+	AnotherUser    = "another_user"    // a guard serves its own user and root
+	AnotherVersion = "another_version" // of the messages
+)
 
 func (r *Refusal) Error() string { return r.Text }
 
 // Client is an agent's connection to its guard. It belongs to one goroutine, but for Lost. While it is open and registered, the guard
 // watches this process.
 type Client struct {
-	conn *net.UnixConn
-	pid  int // of the guard
-	lost chan struct{}
-	once sync.Once
+	conn     *net.UnixConn
+	pid      int           // of the guard
+	patience time.Duration // for an answer; 0: answerTime
+	lost     chan struct{}
+	once     sync.Once
 	// registered: wait reads what comes.
 	registered bool
 }
 
-// Dial connects to the guard that listens at address; the error wraps ErrNoGuard if none does.
+// Dial connects to whoever listens at address; the error wraps ErrNoGuard if nobody does. It may be another user's: see Trusted.
 func Dial(address string) (*Client, error) {
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: address, Net: "unixpacket"})
 	switch {
@@ -49,11 +60,26 @@ func Dial(address string) (*Client, error) {
 	case err != nil:
 		return nil, fmt.Errorf("guard: socket %s: %w", address, err)
 	}
-	if _, err := peerOf(conn); err != nil { // it would be given the robot's socket
+	guard, err := peerOf(conn)
+	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	return &Client{conn: conn, lost: make(chan struct{})}, nil
+	return &Client{conn: conn, pid: guard.pid, lost: make(chan struct{})}, nil
+}
+
+// Trusted refuses a guard of another user than this program's or root, by name: it would be given the robot's socket, and a name in the
+// kernel's abstract space is open to all.
+func (c *Client) Trusted() error {
+	guard, err := peerOf(c.conn)
+	if err != nil {
+		return err
+	}
+	if own := os.Geteuid(); guard.uid != own && guard.uid != 0 {
+		return fmt.Errorf("guard: process %d is user %d's, and a program of user %d gives it no robot: end it (kill %d; kill -9 while it damps), or run as user %d",
+			guard.pid, guard.uid, own, guard.pid, guard.uid)
+	}
+	return nil
 }
 
 // FirstFD is the descriptor at which a guard that Start started finds its first connection.
@@ -86,7 +112,7 @@ func Start(program string, args []string, stderr *os.File) (*Client, error) {
 		return nil, fmt.Errorf("guard: start: %w", err)
 	}
 	go func() { _ = cmd.Wait() }() // else it would stay a zombie; that it has ended is seen on the connection
-	return &Client{conn: conn, lost: make(chan struct{})}, nil
+	return &Client{conn: conn, pid: cmd.Process.Pid, lost: make(chan struct{})}, nil
 }
 
 // FileConn is a connected Unix SEQPACKET socket that was made elsewhere. f stays the caller's.
@@ -109,7 +135,11 @@ func (c *Client) ask(op string, r *Registration, files ...*os.File) (*reply, []i
 	if err != nil {
 		return nil, nil, fmt.Errorf("guard: %s: %w", op, err)
 	}
-	if err := c.conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
+	patience := c.patience
+	if patience == 0 {
+		patience = answerTime
+	}
+	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, nil, fmt.Errorf("guard: %s: %w", op, err)
 	}
 	defer c.conn.SetDeadline(time.Time{})
@@ -122,12 +152,15 @@ func (c *Client) ask(op string, r *Registration, files ...*os.File) (*reply, []i
 		err = json.Unmarshal(b, &answer, strict)
 	}
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("guard: %s: process %d has not answered within %v: if it stands still, end it (kill -9 %d): %w", op, c.pid, patience, c.pid, os.ErrDeadlineExceeded)
 	case err != nil:
 		err = fmt.Errorf("guard: %s: no answer: %w", op, err)
 	case answer.Version != version:
-		err = fmt.Errorf("guard: process %d speaks version %d, want %d: end it", answer.PID, answer.Version, version)
+		err = &Refusal{AnotherVersion, fmt.Sprintf("guard: process %d speaks version %d, want %d: end it (kill %d; kill -9 while it damps)",
+			answer.PID, answer.Version, version, answer.PID)}
 	case answer.Error != "":
-		err = &Refusal{answer.Error}
+		err = &Refusal{Code: answer.Code, Text: answer.Error}
 	}
 	if err != nil {
 		closeAll(fds)
@@ -143,23 +176,27 @@ func closeAll(fds []int) {
 	}
 }
 
-// Take ends a session whose agent is gone, so that its socket's address is free again. The guard refuses while that agent lives.
+// Take ends a session whose agent is gone, so that its socket's address is free again. The guard refuses while that agent lives, with the
+// code AgentLives. An error that wraps os.ErrDeadlineExceeded says that it does not answer.
 func (c *Client) Take(robot netip.AddrPort) error {
 	_, fds, err := c.ask(opTake, &Registration{Robot: robot})
 	closeAll(fds)
 	return err
 }
 
-// PID is the guard's process, once it has answered.
+// PID is the guard's process.
 func (c *Client) PID() int { return c.pid }
 
-// Register passes the robot's socket, of which the guard keeps a duplicate, and begins a session.
+// Register passes the robot's socket, of which the guard keeps a duplicate, and begins a session. Only a guard that is Trusted gets it.
 func (c *Client) Register(socket int, r Registration) (*Watch, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
 	if c.registered {
 		return nil, errors.New("guard: register: this client has registered")
+	}
+	if err := c.Trusted(); err != nil {
+		return nil, err
 	}
 	dup, err := unix.FcntlInt(uintptr(socket), unix.F_DUPFD_CLOEXEC, 0) // os.File closes what it holds
 	if err != nil {

@@ -1,6 +1,9 @@
 package guard
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // For the tests outside the package, which put a control.Loop before the guard.
 
@@ -13,6 +16,9 @@ func (g *Guard) Supervised() {
 		g.release(s)
 	}
 }
+
+// Patience is how long it waits for an answer; 0: as usual.
+func (c *Client) Patience(d time.Duration) { c.patience = d }
 
 // NewClient is the other end.
 func NewClient(conn *net.UnixConn) *Client { return &Client{conn: conn, lost: make(chan struct{})} }

@@ -89,6 +89,7 @@ type Guard struct {
 	ending        atomic.Bool
 	realtime      atomic.Value // string
 
+	user     int        // this process's
 	mu       sync.Mutex // of those who change current; the loop does not know it
 	sessions uint64
 	life     context.Context // ends when connections are to end
@@ -155,7 +156,7 @@ func New(cfg Config) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{cfg: cfg, clock: cfg.Clock, page: keep.guard(), keep: keep, file: readable, asked: make(chan struct{}, 1)}
+	g := &Guard{cfg: cfg, clock: cfg.Clock, page: keep.guard(), keep: keep, file: readable, user: os.Geteuid(), asked: make(chan struct{}, 1)}
 	g.life, g.endLife = context.WithCancel(context.Background())
 	g.current.Store(nobody)
 	g.seen.Store(nobody)

@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// version of the messages. A guard and an agent of different ones refuse each other.
-const version = 1
+// version of the messages. A guard and an agent of different ones refuse each other. 2: a refusal has a code, a report the socket's address.
+const version = 2
 
 // maxMessage is the longest message, bytes.
 const maxMessage = 4096
@@ -158,6 +158,7 @@ func quote(s string) string {
 type reply struct {
 	Version int     `json:"version"`
 	Error   string  `json:"error"` // "": done
+	Code    string  `json:"code"`  // of a Refusal
 	PID     int     `json:"pid"`   // the guard's
 	Session uint64  `json:"session"`
 	Trips   uint64  `json:"trips"`  // since the guard started
@@ -167,25 +168,26 @@ type reply struct {
 
 // Report is what a guard says of itself to whoever asks. Times are CLOCK_MONOTONIC.
 type Report struct {
-	PID       int     `json:"pid"`
-	Robot     string  `json:"robot"`
-	Realtime  string  `json:"realtime"`  // what its loop's thread was given
-	AgentPID  int     `json:"agent_pid"` // 0: no agent has registered, or its session is over
-	AgentGone bool    `json:"agent_gone"`
-	Session   uint64  `json:"session"`
-	Local     string  `json:"local"` // address of the agent's socket; "": no agent
-	Armed     bool    `json:"armed"`
-	Latched   bool    `json:"latched"`
-	Sending   bool    `json:"sending"`
-	Silent    bool    `json:"silent"` // the robot, while the guard would damp it
-	Trips     uint64  `json:"trips"`
-	Killed    uint64  `json:"killed"` // agents killed within their window
-	Frames    uint64  `json:"frames"` // damping frames of this session
-	LatchedNs int64   `json:"latched_ns"`
-	DampedNs  int64   `json:"damped_ns"`
-	Cycles    uint64  `json:"cycles"`
-	LateP50Us float64 `json:"late_p50_us"` // of its cycles: how long this machine stands still
-	LateP99Us float64 `json:"late_p99_us"`
-	LateP999  float64 `json:"late_p999_us"`
-	LateMaxUs float64 `json:"late_max_us"`
+	PID        int     `json:"pid"`
+	Robot      string  `json:"robot"`
+	Realtime   string  `json:"realtime"`  // what its loop's thread was given
+	AgentPID   int     `json:"agent_pid"` // 0: no agent has registered, or its session is over
+	AgentGone  bool    `json:"agent_gone"`
+	Session    uint64  `json:"session"`
+	Local      string  `json:"local"` // address of the agent's socket; "": no agent
+	Armed      bool    `json:"armed"`
+	Latched    bool    `json:"latched"`
+	Sending    bool    `json:"sending"`
+	Silent     bool    `json:"silent"` // the robot, while the guard would damp it
+	Trips      uint64  `json:"trips"`
+	Killed     uint64  `json:"killed"`      // agents killed within their window
+	KillErrors uint64  `json:"kill_errors"` // agents that should have been, and could not be
+	Frames     uint64  `json:"frames"`      // damping frames of this session
+	LatchedNs  int64   `json:"latched_ns"`  // 0: a torque frame may still leave
+	DampedNs   int64   `json:"damped_ns"`
+	Cycles     uint64  `json:"cycles"`
+	LateP50Us  float64 `json:"late_p50_us"` // of its cycles: how long this machine stands still
+	LateP99Us  float64 `json:"late_p99_us"`
+	LateP999   float64 `json:"late_p999_us"`
+	LateMaxUs  float64 `json:"late_max_us"`
 }

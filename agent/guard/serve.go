@@ -282,6 +282,9 @@ func (g *Guard) greet(conn *net.UnixConn) {
 // talk answers one connection until it ends, and returns the session that it had registered.
 func (g *Guard) talk(conn *net.UnixConn) (mine *session) {
 	who, refused := peerOf(conn)
+	if refused == nil {
+		refused = g.serves(who)
+	}
 	for {
 		limit := time.Time{}
 		if mine == nil {
@@ -306,6 +309,9 @@ func (g *Guard) talk(conn *net.UnixConn) (mine *session) {
 		closeAll(fds)
 		if err != nil {
 			r.Error = err.Error()
+			if coded := new(Refusal); errors.As(err, &coded) {
+				r.Code = coded.Code
+			}
 			g.cfg.Log.Warn("refused", "process", who.pid, "err", err)
 		}
 		err = send(conn, r, pages)
@@ -340,7 +346,7 @@ func (g *Guard) act(b []byte, fds []int, who peer, mine *session, r *reply) (_ *
 	defer g.mu.Unlock()
 	if s := g.current.Load(); s != nobody {
 		if !s.gone.Load() {
-			return nil, nil, fds, fmt.Errorf("guard: %s: process %d drives the robot and lives", op, s.pid)
+			return nil, nil, fds, &Refusal{AgentLives, fmt.Sprintf("guard: %s: process %d drives the robot and lives", op, s.pid)}
 		}
 		g.cfg.Log.Info("taken over", "from", s.pid, "by", who.pid, "damping_frames", s.frames.Load())
 		if err := g.turn(nobody); err != nil {
@@ -390,10 +396,20 @@ func (g *Guard) newSession(fd int, who peer, reg Registration) (s *session, page
 	return s, page, nil
 }
 
-// peer is the process at the other end.
-type peer struct{ pid int }
+// serves refuses who is neither this guard's user nor root. Its socket's name is open to all, and whoever registers may have a robot
+// damped, or keep others from it.
+func (g *Guard) serves(who peer) error {
+	if who.uid == g.user || who.uid == 0 {
+		return nil
+	}
+	return &Refusal{AnotherUser, fmt.Sprintf("guard: process %d of user %d guards %v for that user and root, not for process %d of user %d: run as user %d, or have it ended (kill %d; kill -9 while it damps)",
+		os.Getpid(), g.user, g.cfg.Robot, who.pid, who.uid, g.user, os.Getpid())}
+}
 
-// peerOf says who it is. Guard and agent trust their own user alone: an abstract socket is open to all, and so is its name.
+// peer is the process at the other end.
+type peer struct{ pid, uid int }
+
+// peerOf says who it is.
 func peerOf(conn *net.UnixConn) (p peer, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -408,8 +424,6 @@ func peerOf(conn *net.UnixConn) (p peer, err error) {
 		return p, fmt.Errorf("guard: who connected: %w", err)
 	case cred.Pid <= 0:
 		return p, errors.New("guard: a process of another PID namespace cannot be watched")
-	case int(cred.Uid) != os.Geteuid():
-		return peer{int(cred.Pid)}, fmt.Errorf("guard: process %d at the other end is user %d's, this one user %d's", cred.Pid, cred.Uid, os.Geteuid())
 	}
-	return peer{int(cred.Pid)}, nil
+	return peer{int(cred.Pid), int(cred.Uid)}, nil
 }

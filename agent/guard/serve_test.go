@@ -197,11 +197,11 @@ func TestBadRegistrations(t *testing.T) {
 		{"no JSON", "damp it", []func() *os.File{robot}, "message: "},
 		{"a list", "[1]", []func() *os.File{robot}, "message: "},
 		{"something behind it", good + "{}", []func() *os.File{robot}, "message: "},
-		{"no version", strings.Replace(good, `"version":1,`, "", 1), []func() *os.File{robot}, "no version"},
-		{"another version", strings.Replace(good, `"version":1`, `"version":2`, 1), []func() *os.File{robot}, "version 2, want 1"},
+		{"no version", strings.Replace(good, `"version":2,`, "", 1), []func() *os.File{robot}, "no version"},
+		{"another version", strings.Replace(good, `"version":2`, `"version":1`, 1), []func() *os.File{robot}, "version 1, want 2"},
 		{"no such op", strings.Replace(good, `"register"`, `"drive"`, 1), []func() *os.File{robot}, `op "drive"`},
 		{"unknown key", strings.Replace(good, "{", `{"kp":60,`, 1), []func() *os.File{robot}, "kp"},
-		{"a key twice", strings.Replace(good, "{", `{"version":1,`, 1), []func() *os.File{robot}, "version"},
+		{"a key twice", strings.Replace(good, "{", `{"version":2,`, 1), []func() *os.File{robot}, "version"},
 		{"a key in other letters", strings.Replace(good, `"robot"`, `"Robot"`, 1), []func() *os.File{robot}, "Robot"},
 		{"a missing key", strings.Replace(good, `,"encrypt_crc":false`, "", 1), []func() *os.File{robot}, "encrypt_crc is missing"},
 		{"null", strings.Replace(good, `"stale_ms":20`, `"stale_ms":null`, 1), []func() *os.File{robot}, "stale_ms is missing"},
@@ -348,7 +348,7 @@ func TestTakeOver(t *testing.T) {
 		"register": func() error { _, err := b.Register(first.Fd(), s.registration()); return err },
 	} {
 		var no *guard.Refusal
-		if err := try(); !errors.As(err, &no) || !strings.Contains(err.Error(), fmt.Sprintf("process %d drives the robot and lives", os.Getpid())) {
+		if err := try(); !errors.As(err, &no) || no.Code != guard.AgentLives || !strings.Contains(err.Error(), fmt.Sprintf("process %d drives the robot and lives", os.Getpid())) {
 			t.Errorf("%s while the agent lives: %v", what, err)
 		}
 	}
@@ -552,47 +552,171 @@ func TestStartNoProgram(t *testing.T) {
 	}
 }
 
-// TestAnotherUser: a socket's name is open to every user of this computer. The guard serves none but its own, and an agent gives its robot's
-// socket to none but its own's guard.
-func TestAnotherUser(t *testing.T) {
+// asNobody runs f on a thread that is user 65534's. Only root can.
+func asNobody(t *testing.T, f func() error) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to be somebody else for a moment")
 	}
-	s := serve(t)
-	const nobody = 65534
-	type outcome struct {
-		conn *net.UnixConn
-		l    *net.UnixListener
-		err  error
-	}
-	done := make(chan outcome)
-	name := s.address + "/nobody"
+	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine, and its user with it
-		var o outcome
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
-			o.err = errno
-		} else if o.conn, o.err = net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: s.address, Net: "unixpacket"}); o.err == nil {
-			o.l, o.err = guard.Listen(name)
+			done <- errno
+			return
 		}
-		done <- o
+		done <- f()
 	}()
-	o := <-done
-	if o.err != nil {
-		t.Fatal(o.err)
-	}
-	defer o.conn.Close()
-	defer o.l.Close()
-	if _, err := o.conn.Write(guard.Request("take", s.registration())); err != nil {
+	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	answer := make([]byte, 8192)
-	_ = o.conn.SetReadDeadline(time.Now().Add(patience))
-	n, err := o.conn.Read(answer)
-	if err != nil || !strings.Contains(string(answer[:n]), fmt.Sprintf("is user %d's, this one user 0's", nobody)) {
-		t.Errorf("%s, %v", answer[:n], err)
+}
+
+const nobody = 65534
+
+// TestAnotherUser: a socket's name is open to every user of this computer. A guard serves its own and root, and tells others who it is and
+// how they get the robot.
+func TestAnotherUser(t *testing.T) {
+	s := serve(t)
+	var c *guard.Client
+	asNobody(t, func() (err error) {
+		c, err = guard.Dial(s.address)
+		return err
+	})
+	defer c.Close()
+	udp := s.socket()
+	for what, try := range map[string]func() error{
+		"take":     func() error { return c.Take(s.robot.Addr()) },
+		"register": func() error { _, err := c.Register(udp.Fd(), s.registration()); return err },
+	} {
+		var no *guard.Refusal
+		if err := try(); !errors.As(err, &no) || no.Code != guard.AnotherUser {
+			t.Fatalf("%s: %v, want code %s", what, err, guard.AnotherUser)
+		}
+		for _, says := range []string{
+			fmt.Sprintf("process %d of user 0 guards %v", os.Getpid(), s.robot.Addr()),
+			fmt.Sprintf("not for process %d of user %d", os.Getpid(), nobody),
+			fmt.Sprintf("run as user 0, or have it ended (kill %d;", os.Getpid()),
+		} {
+			if !strings.Contains(no.Text, says) {
+				t.Errorf("%s: %s, want %q in it", what, no.Text, says)
+			}
+		}
 	}
-	if _, err := guard.Dial(name); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("is user %d's", nobody)) {
-		t.Errorf("another user's guard: %v", err)
+	asNobody(t, func() error {
+		if _, err := guard.Ask(t.Context(), s.address); err == nil || !strings.Contains(err.Error(), "of user 0 guards") {
+			t.Errorf("status: %v", err)
+		}
+		return nil
+	})
+	if _, err := guard.Ask(t.Context(), s.address); err != nil {
+		t.Errorf("its own user's: %v", err)
+	}
+}
+
+// TestGuardOfAnotherUser: root may ask it, and take the robot from it behind an agent that is gone, but gives it none.
+func TestGuardOfAnotherUser(t *testing.T) {
+	robot := linktest.New(t, linktest.Config{})
+	reg := guard.Registration{Robot: robot.Addr(), High: robot.HighAddr(), Stale: stale}
+	address := guard.Address(fmt.Sprintf("test-nobody-%d-%v", os.Getpid(), robot.Addr()))
+	udp, err := link.DialUDP(link.UDPConfig{Robot: robot.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer udp.Close()
+	var g *guard.Guard
+	var l *net.UnixListener
+	asNobody(t, func() (err error) {
+		if g, err = guard.New(guard.Config{Robot: robot.Addr(), Clock: system{}, Log: slog.New(slog.DiscardHandler)}); err == nil {
+			l, err = guard.Listen(address)
+		}
+		return err
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- g.Serve(l, nil) }()
+	defer func() { g.End(); <-ended }()
+	var agent *guard.Client
+	asNobody(t, func() (err error) {
+		if agent, err = guard.Dial(address); err == nil {
+			_, err = agent.Register(udp.Fd(), reg)
+		}
+		return err
+	})
+	defer agent.Close()
+
+	root, err := guard.Dial(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	var no *guard.Refusal
+	if err := root.Take(robot.Addr()); !errors.As(err, &no) || no.Code != guard.AgentLives {
+		t.Errorf("while the agent lives: %v, want code %s", err, guard.AgentLives)
+	}
+	agent.Close()
+	until(t, "the robot is free", func() bool { return root.Take(robot.Addr()) == nil })
+	if rep, err := guard.Ask(t.Context(), address); err != nil || rep.PID != os.Getpid() || rep.AgentPID != 0 {
+		t.Errorf("status: %+v, %v", rep, err)
+	}
+	_, err = root.Register(udp.Fd(), reg)
+	for _, says := range []string{fmt.Sprintf("process %d is user %d's", os.Getpid(), nobody), "a program of user 0", fmt.Sprintf("kill -9 while it damps), or run as user %d", nobody)} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("it is given the robot's socket: %v, want %q", err, says)
+		}
+	}
+	if rep := g.Report(); rep.AgentPID != 0 {
+		t.Errorf("registered: %+v", rep)
+	}
+}
+
+// TestAnswers: what is no guard's answer is named, and so is who does not answer.
+func TestAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name, answer string
+		patience     time.Duration // 0: the usual one
+		code, says   string
+	}{
+		{"silence", "", time.Millisecond, "", fmt.Sprintf("take: process %d has not answered within 1ms: if it stands still, end it (kill -9 %d)", os.Getpid(), os.Getpid())},
+		{"no JSON", "yes", 0, "", "take: no answer: "},
+		{"a key too many", `{"version":2,"error":"","kp":60}`, 0, "", "kp"},
+		{"an older guard", `{"version":1,"error":"guard: message: version 2, want 1","pid":77}`, 0, guard.AnotherVersion, "process 77 speaks version 1, want 2: end it (kill 77;"},
+		{"a refusal", `{"version":2,"error":"it rains","code":"weather","pid":77}`, 0, "weather", "it rains"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			address := guard.Address(fmt.Sprintf("test-answers-%d-%s", os.Getpid(), c.name))
+			l, err := guard.Listen(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go func() {
+				conn, err := l.AcceptUnix()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				b := make([]byte, 8192)
+				if _, err := conn.Read(b); err == nil && c.answer != "" {
+					_, _ = conn.Write([]byte(c.answer))
+				}
+				_, _ = conn.Read(b) // until the other end hangs up
+			}()
+			client, err := guard.Dial(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			client.Patience(c.patience)
+			err = client.Take(netip.MustParseAddrPort("127.0.0.1:9"))
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %q in it", err, c.says)
+			}
+			if late := errors.Is(err, os.ErrDeadlineExceeded); late != (c.answer == "") {
+				t.Errorf("%v: is a deadline's: %v", err, late)
+			}
+			if no := new(guard.Refusal); errors.As(err, &no) != (c.code != "") || no.Code != c.code {
+				t.Errorf("code %q, want %q", no.Code, c.code)
+			}
+		})
 	}
 }
