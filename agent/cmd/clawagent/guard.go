@@ -191,33 +191,57 @@ type guarding struct {
 }
 
 const (
-	guardTries = 10
 	guardPause = 200 * time.Millisecond
+	guardTries = 10 // at one that is about to end
+	reapTries  = 5  // more, at one whose agent was killed just now: the kernel may not have done with that one
 )
 
-// join connects to the robot's guard, or starts one, and takes the robot's address over from an agent that was killed. A guard that
-// is just about to end is waited for.
+// join connects to the robot's guard, or starts one, and takes the robot's address over from an agent that was killed.
 func (g *guarding) join() error {
-	var err error
-	for range guardTries {
-		var c *guard.Client
-		if c, err = guard.Dial(g.cfg.guardSocket()); errors.Is(err, guard.ErrNoGuard) {
-			c, err = g.start()
+	c, err := relieve(g.cfg.guardSocket(), g.cfg.low(), g.start)
+	if err != nil {
+		return err
+	}
+	g.set(c)
+	return nil
+}
+
+// relieve connects to the robot's guard and has it let go of an agent that was killed. Where there is none, start makes one; with a nil
+// start there is no client then. What a guard says is final, and so is its silence; waited for is one that is just about to end (as the guard
+// of another user does behind its agent; it is relieved, but not given the robot), and one whose agent is.
+func relieve(socket string, robot netip.AddrPort, start func() (*guard.Client, error)) (*guard.Client, error) {
+	for ends, lives := 0, 0; ; time.Sleep(guardPause) {
+		c, err := guard.Dial(socket)
+		if errors.Is(err, guard.ErrNoGuard) {
+			if start == nil {
+				return nil, nil
+			}
+			c, err = start()
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err = c.Take(g.cfg.low()); err == nil {
-			g.set(c)
-			return nil
+		if err = c.Take(robot); err == nil && start != nil {
+			err = c.Trusted()
+		}
+		if err == nil {
+			return c, nil
 		}
 		c.Close()
-		if refused := new(guard.Refusal); errors.As(err, &refused) {
-			return err
+		refused := new(guard.Refusal)
+		switch {
+		case errors.As(err, &refused) && refused.Code == guard.AgentLives:
+			if lives++; lives > reapTries {
+				return nil, err
+			}
+		case errors.As(err, &refused), errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, err
+		default:
+			if ends++; ends == guardTries {
+				return nil, err
+			}
 		}
-		time.Sleep(guardPause)
 	}
-	return err
 }
 
 // set makes c the connection, unless close came meanwhile.
@@ -298,17 +322,9 @@ func heldByGuard(ctx context.Context, cfg *config) bool {
 
 // releaseGuard ends what a guard still does for an agent that was killed, for a program that comes without one.
 func releaseGuard(cfg *config) error {
-	c, err := guard.Dial(cfg.guardSocket())
-	if errors.Is(err, guard.ErrNoGuard) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	err = c.Take(cfg.low())
-	if refused := new(guard.Refusal); err != nil && !errors.As(err, &refused) {
-		return nil // it was about to end
+	c, err := relieve(cfg.guardSocket(), cfg.low(), nil)
+	if c != nil {
+		c.Close()
 	}
 	return err
 }

@@ -11,11 +11,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/link/linktest"
@@ -450,6 +454,140 @@ func TestFailedStartRelievesNobody(t *testing.T) {
 	// The address that the guard holds for the one that was killed is the next one's.
 	if g := guardedAgent(t, robot, "--local", local).guard(); g.PID != pid || g.Sending {
 		t.Errorf("taken over: %+v, want process %d", g, pid)
+	}
+}
+
+// TestRelieve: waited for is a guard that is about to end, and one whose agent is. What a guard says is final, and so is its silence.
+func TestRelieve(t *testing.T) {
+	t.Parallel()
+	const (
+		yes   = `{"version":2,"error":""}`
+		lives = `{"version":2,"error":"it lives","code":"agent_lives"}`
+		no    = `{"version":2,"error":"it rains","code":"weather"}`
+		hang  = "" // hangs up
+		mute  = "mute"
+	)
+	for _, c := range []struct {
+		name    string
+		answers []string // to one after the other, the last to all further ones
+		asked   int
+		says    string // "": taken
+	}{
+		{"at once", []string{yes}, 1, ""},
+		{"the agent is being reaped", []string{lives, lives, lives, lives, lives, yes}, 6, ""},
+		{"the agent lives", []string{lives}, 6, "it lives"},
+		{"refused", []string{no, yes}, 1, "it rains"},
+		{"refused behind an agent that lived", []string{lives, no, yes}, 2, "it rains"},
+		{"it ends", []string{hang, hang, yes}, 3, ""},
+		{"it never answers whole", []string{hang}, 10, "no answer"},
+		{"silence", []string{mute, yes}, 1, "has not answered within"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			socket := guard.Address(fmt.Sprintf("test-relieve-%d-%s", os.Getpid(), c.name))
+			l, err := guard.Listen(socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var asked atomic.Int32
+			go func() {
+				for {
+					conn, err := l.AcceptUnix()
+					if err != nil {
+						return
+					}
+					answer := c.answers[min(int(asked.Add(1)), len(c.answers))-1]
+					go func() {
+						defer conn.Close()
+						b := make([]byte, 4096)
+						if _, err := conn.Read(b); err != nil || answer == hang {
+							return
+						}
+						if answer != mute {
+							_, _ = conn.Write([]byte(answer))
+						}
+						_, _ = conn.Read(b) // until the other end hangs up
+					}()
+				}
+			}()
+			defer l.Close()
+			start := func() (*guard.Client, error) { return nil, errors.New("another one is started") }
+			client, err := relieve(socket, netip.AddrPortFrom(localhost, 9), start)
+			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+			if n := int(asked.Load()); n != c.asked {
+				t.Errorf("asked %d times, want %d", n, c.asked)
+			}
+			if client != nil {
+				client.Close()
+			}
+		})
+	}
+	if c, err := relieve(guard.Address("nowhere"), netip.AddrPortFrom(localhost, 9), nil); c != nil || err != nil {
+		t.Errorf("nobody there: %v, %v", c, err)
+	}
+}
+
+// TestRelieveAnotherUsersGuard: root takes the robot from it, does not give it the robot, and starts one of its own when it has ended, or
+// says who is in the way.
+func TestRelieveAnotherUsersGuard(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to be somebody else for a moment")
+	}
+	t.Parallel()
+	for name, c := range map[string]struct{ ends bool }{"ends": {true}, "stays": {false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const nobody = 65534
+			socket := guard.Address(fmt.Sprintf("test-nobody-%d-%s", os.Getpid(), name))
+			listening := make(chan *net.UnixListener)
+			go func() {
+				runtime.LockOSThread() // never unlocked: the thread ends with this goroutine, and its user with it
+				var l *net.UnixListener
+				if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno == 0 {
+					l, _ = guard.Listen(socket)
+				}
+				listening <- l
+			}()
+			l := <-listening
+			if l == nil {
+				t.Fatal("no socket of another user's")
+			}
+			defer l.Close()
+			took := make(chan string, 100)
+			go func() {
+				for {
+					conn, err := l.AcceptUnix()
+					if err != nil {
+						return
+					}
+					b := make([]byte, 4096)
+					n, _ := conn.Read(b)
+					took <- string(b[:n])
+					_, _ = conn.Write([]byte(`{"version":2,"error":""}`))
+					if n, _ := conn.Read(b); n != 0 {
+						took <- string(b[:n])
+					}
+					if conn.Close(); c.ends {
+						l.Close()
+					}
+				}
+			}()
+			started := errors.New("one of its own is started")
+			_, err := relieve(socket, netip.AddrPortFrom(localhost, 9), func() (*guard.Client, error) { return nil, started })
+			if c.ends && !errors.Is(err, started) {
+				t.Errorf("it has ended: %v", err)
+			}
+			if says := fmt.Sprintf("process %d is user %d's", os.Getpid(), nobody); !c.ends && (err == nil || !strings.Contains(err.Error(), says)) {
+				t.Errorf("it stays: %v, want %q", err, says)
+			}
+			for len(took) > 0 {
+				if message := <-took; !strings.Contains(message, `"op":"take"`) {
+					t.Errorf("it was asked %s", message)
+				}
+			}
+		})
 	}
 }
 
