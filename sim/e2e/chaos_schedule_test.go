@@ -33,6 +33,9 @@ type trouble struct {
 	needsWalk bool
 }
 
+// imuSamples are the repeats of an IMU that damp.
+var imuSamples = safety.DefaultConfig().IMUSamples
+
 // troubles are all that the virtual robot can do to the agent and that has one right answer. Those that do nothing stay below a
 // threshold of the table, those that act go beyond. Some few (may) have two, and are drawn only where nothing else acts.
 var troubles = []trouble{
@@ -53,6 +56,7 @@ var troubles = []trouble{
 	{fault: "empty_state", lasts: [2]float64{0.1, 1}, channel: "junk"},
 	{fault: "imu_quat_scale,scale={0.82~1.18}", lasts: [2]float64{0.1, 2}, channel: "imu"},
 	{fault: "imu_tilt,rad={0.3~0.59},axis={roll|pitch},how=set,samples={1:3}", channel: "imu"},
+	{fault: fmt.Sprintf("imu_stuck,samples={1:%d}", imuSamples), channel: "imu"}, // the first repeats nothing
 	{fault: "imu_noise,gyro={0~0.15},acc={0~1},quat={0~0.005}", lasts: [2]float64{0.1, 2}, channel: "imu"},
 	{fault: "joint_noise,joint={joint},q={0~0.005},dq={0~1}", lasts: [2]float64{0.1, 2}, channel: "joints"},
 	{fault: "joint_stuck,joint={joint},samples={1:10}", channel: "joints"},
@@ -98,6 +102,7 @@ var troubles = []trouble{
 	{fault: "imu_tilt,rad={1.01~1.5},axis={roll|pitch},how=set,samples={1:10}", channel: "imu", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.Tilt}},
 	{fault: "imu_quat_zero,samples={1:50}", channel: "imu", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.QuaternionBad}},
 	{fault: "imu_quat_scale,scale={0.1~0.79},samples={1:50}", channel: "imu", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.QuaternionBad}},
+	{fault: fmt.Sprintf("imu_stuck,samples={%d:500}", imuSamples+1), channel: "imu", does: safety.Damp, dueMs: tickMs * float64(imuSamples), names: []safety.Fault{safety.IMUStuck}},
 	{fault: "gyro_nan,samples={1:50}", channel: "imu", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.StateNotFinite}},
 	{fault: "acc_nan,samples={1:50}", channel: "imu", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.StateNotFinite}},
 	{fault: "joint_nan,joint={joint},what={q|dq},samples={1:50}", channel: "joints", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.StateNotFinite}},
