@@ -373,7 +373,9 @@ func (c *contacts) linkLoss(s *wire.LowState) firstcontact.Behaviour {
 	if c.of != id || time.Since(c.at) > lossFresh {
 		c.of, c.at, c.loss = id, time.Now(), firstcontact.Unknown
 		if f, err := loadContact(c.cfg.contactDir(), id); err == nil && f != nil && f.LinkLoss != nil {
-			c.loss = f.LinkLoss.Behaviour
+			if b, _ := firstcontact.JudgeLoss(f.LinkLoss.Trials); b == f.LinkLoss.Behaviour { // by its figures, not by its own word
+				c.loss = b
+			}
 		}
 	}
 	return c.loss

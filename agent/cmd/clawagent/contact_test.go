@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -336,13 +337,23 @@ func TestLinkLossIsReadAnew(t *testing.T) {
 		t.Errorf("%s %s", b, warning)
 	}
 	c := contactOf(cfg.low(), true)
-	c.LinkLoss = &linkLoss{Behaviour: firstcontact.Holds}
-	if err := c.store(cfg.FirstContact.Dir); err != nil {
-		t.Fatal(err)
-	}
-	known.at = time.Now().Add(-lossFresh - time.Second)
-	if b, warning := known.tell(&s); b != "hold" || warning != "" {
-		t.Errorf("%s %s", b, warning)
+	held := slices.Repeat([]firstcontact.LossTrial{{AwayRad: 0.5, TauBefore: 1, TauAfter: 1, SilentMs: 202}}, firstcontact.LossTrials)
+	for _, f := range []struct {
+		loss linkLoss
+		want string
+	}{
+		{linkLoss{Behaviour: firstcontact.Holds}, "unknown"}, // it only says so
+		{linkLoss{Behaviour: firstcontact.Damps, Trials: held}, "unknown"},
+		{linkLoss{Behaviour: firstcontact.Holds, Trials: held}, "hold"},
+	} {
+		c.LinkLoss = &f.loss
+		if err := c.store(cfg.FirstContact.Dir); err != nil {
+			t.Fatal(err)
+		}
+		known.at = time.Now().Add(-lossFresh - time.Second)
+		if b, warning := known.tell(&s); b != f.want || (warning == "") != (f.want == "hold") {
+			t.Errorf("%+v: %s %s", f.loss, b, warning)
+		}
 	}
 }
 
