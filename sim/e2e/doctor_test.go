@@ -325,7 +325,7 @@ func TestDoctorLetsStand(t *testing.T) {
 		t.Errorf("torque at tick %d", s.LastTorque)
 	}
 	_, text, err := call("GET", p.http+"state", "")
-	if err != nil || !strings.Contains(string(text), `"link_loss":{"behaviour":"unknown","warning":"link-loss behaviour unknown: with the robot hung run clawagent doctor --hang-test`) {
+	if err != nil || !strings.Contains(string(text), `"link_loss":{"behaviour":"unknown","warning":"link-loss behaviour unknown: with the robot hung and no agent running, run clawagent doctor --hang-test --hung`) {
 		t.Errorf("%v %s", err, text)
 	}
 	p.end()

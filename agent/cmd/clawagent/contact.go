@@ -349,12 +349,12 @@ func (c *contacts) mayStand(s *wire.LowState) error {
 	run := contactCommand(c.cfg, toFirstContact)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: its result cannot be read (%v); with the robot hung run: %s", control.ErrNoFirstContact, err, contactCommand(c.cfg, toFirstContact, "--anew"))
+		return fmt.Errorf("%w: its result cannot be read (%v); with the robot hung and no agent running, run: %s", control.ErrNoFirstContact, err, contactCommand(c.cfg, toFirstContact, "--anew"))
 	case f == nil:
-		return fmt.Errorf("%w: no result of %s in %s; with the robot hung run: %s", control.ErrNoFirstContact, id, c.cfg.contactDir(), run)
+		return fmt.Errorf("%w: no result of %s in %s; with the robot hung and no agent running, run: %s", control.ErrNoFirstContact, id, c.cfg.contactDir(), run)
 	}
 	if err := c.cfg.passed(f); err != nil {
-		return fmt.Errorf("%w: %v; with the robot hung run: %s", control.ErrNoFirstContact, err, run)
+		return fmt.Errorf("%w: %v; with the robot hung and no agent running, run: %s", control.ErrNoFirstContact, err, run)
 	}
 	return nil
 }
@@ -385,7 +385,7 @@ func (c *contacts) linkLoss(s *wire.LowState) firstcontact.Behaviour {
 func (c *contacts) tell(s *control.Snapshot) (behaviour, warning string) {
 	b := c.linkLoss(&s.State)
 	if b == firstcontact.Unknown && c.cfg.contactNeeded() {
-		warning = "link-loss behaviour unknown: with the robot hung run " + contactCommand(c.cfg, toHangTest)
+		warning = "link-loss behaviour unknown: with the robot hung and no agent running, run " + contactCommand(c.cfg, toHangTest)
 	}
 	return b.String(), warning
 }

@@ -75,7 +75,7 @@ func TestStandWantsFirstContact(t *testing.T) {
 	refused("no result of host-")
 	path := contactPath(dir, contactOf(robot.Addr(), true).Identity)
 	for says, text := range map[string]string{
-		"; with the robot hung run: clawagent doctor --first-contact --hung --robot udp://" + robot.Addr().String() + " --anew": "{",
+		"; with the robot hung and no agent running, run: clawagent doctor --first-contact --hung --robot udp://" + robot.Addr().String() + " --anew": "{",
 		"cannot be read":      "{",
 		"format 9, want 1":    `{"format":9}`,
 		"is of another robot": `{"format":1,"identity":"sn-00000001-00000002","passed":true}`,
