@@ -127,6 +127,7 @@ type session struct {
 
 	// Owned by the loop.
 	latched uint64 // epoch
+	inside  bool   // a torque frame of it may still leave
 	sending bool
 	odd     bool
 	killed  int   // cycles that a killed process still has
@@ -230,6 +231,7 @@ func (g *Guard) Step(nowNs, lateNs int64) {
 	if s == nobody {
 		return
 	}
+	g.outside(s)
 	epoch := s.page.epoch.Load() // before the beat: a new epoch comes with a fresh one
 	if epoch>>32 != s.number {
 		g.quiet(s)
@@ -255,28 +257,37 @@ func (g *Guard) quiet(s *session) {
 	}
 }
 
-// latch ends an epoch: from its return on no torque frame of it reaches the kernel, or its agent has been killed.
+// latch ends an epoch: from its return on no torque frame of it reaches the kernel, or its agent has been killed, if that can be.
 func (g *Guard) latch(s *session, epoch uint64) {
-	s.latched = epoch
+	s.latched, s.inside = epoch, true
+	g.page.latchedNs.Store(0)
 	g.page.latched.Store(epoch) // first; then the look at the window
 	g.page.dampedNs.Store(0)
 	g.page.trips.Add(1)
 	s.killed = 0
 	until := int64(0)
-	for !s.gone.Load() && s.page.window.Load() != 0 {
+	for !g.outside(s) {
 		now := g.clock.Now()
 		if until == 0 {
 			until = now + g.patience(s)
 		}
 		if now >= until {
-			g.page.killed.Add(1)
-			s.kill(g.cfg.Kill)
+			g.kill(s)
 			s.killed = killedCycles
-			return // LatchedNs comes when it is gone
+			return
 		}
 		g.clock.SleepUntil(min(now+windowStepNs, until))
 	}
-	g.page.latchedNs.Store(g.clock.Now())
+}
+
+// outside says that no torque frame of the latched epoch can leave any more, and shows since when: the agent's window is closed, behind
+// which it finds the latch, or all its threads have ended.
+func (g *Guard) outside(s *session) bool {
+	if s.inside && (s.gone.Load() || s.page.window.Load() == 0) {
+		s.inside = false
+		g.page.latchedNs.Store(g.clock.Now())
+	}
+	return !s.inside
 }
 
 // patience is how long the agent's window may stay open.
@@ -304,11 +315,10 @@ func runsFirst(thread int) bool {
 // damp is one cycle in the loop's place.
 func (g *Guard) damp(s *session, now int64) {
 	if s.killed > 0 {
-		if s.killed--; !s.gone.Load() && s.killed > 0 {
+		if s.killed--; s.inside && s.killed > 0 {
 			return
 		}
 		s.killed = 0
-		g.page.latchedNs.Store(now)
 	}
 	if !s.sending {
 		s.sending, s.odd = true, false
@@ -357,16 +367,22 @@ func (s *session) crc() wire.CRCForm {
 	return wire.PlainCRC
 }
 
-// kill ends the agent's process. While its connection is open its number cannot be another's.
-func (s *session) kill(by func(pid int) error) {
-	switch {
+// kill ends the agent's process. While its connection is open its number cannot be another's. One that has just ended by itself is as good.
+func (g *Guard) kill(s *session) {
+	var err error
+	switch by := g.cfg.Kill; {
 	case by != nil:
-		_ = by(s.pid)
+		err = by(s.pid)
 	case s.pidfd >= 0:
-		_ = unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
+		err = unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
 	default:
-		_ = unix.Kill(s.pid, unix.SIGKILL)
+		err = unix.Kill(s.pid, unix.SIGKILL)
 	}
+	if err != nil && err != unix.ESRCH {
+		g.page.killErrors.Add(1)
+		return
+	}
+	g.page.killed.Add(1)
 }
 
 // armed says whether the session's robot is this guard's to damp.
@@ -386,7 +402,8 @@ func (g *Guard) Report() *Report {
 	r := &Report{
 		PID: os.Getpid(), Robot: g.cfg.Robot.String(), Realtime: g.realtime.Load().(string),
 		Sending: g.page.sending.Load() != 0, Trips: g.page.trips.Load(), Killed: g.page.killed.Load(),
-		LatchedNs: g.page.latchedNs.Load(), DampedNs: g.page.dampedNs.Load(), Cycles: g.cycles.Load(),
+		KillErrors: g.page.killErrors.Load(),
+		LatchedNs:  g.page.latchedNs.Load(), DampedNs: g.page.dampedNs.Load(), Cycles: g.cycles.Load(),
 		LateP50Us: us(0.5), LateP99Us: us(0.99), LateP999: us(0.999), LateMaxUs: float64(late.MaxNs) / 1e3,
 	}
 	if s := g.current.Load(); s != nobody {

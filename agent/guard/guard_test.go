@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/openclaw-rl/openclaw/agent/control"
 	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/link/linktest"
@@ -193,10 +195,21 @@ func TestLatchBehindTheWindow(t *testing.T) {
 }
 
 // TestStoppedWithinTheWindow: an agent that stands still between its last look and the kernel cannot show that its frame will not leave
-// later. It is killed, and damping begins when it is gone, or soon.
+// later. It is killed, and damping begins when it is gone, or soon. The latch has taken effect when it is gone, or out of its window, as one
+// is that the kernel would not kill and that goes on: not before.
 func TestStoppedWithinTheWindow(t *testing.T) {
-	for _, gone := range []bool{true, false} {
+	for _, c := range []struct {
+		name string
+		gone bool
+		err  error // of the kill
+		want [2]uint64
+	}{
+		{"dies", true, nil, [2]uint64{1, 0}}, {"does not die yet", false, nil, [2]uint64{1, 0}},
+		{"may not be killed", false, unix.EPERM, [2]uint64{0, 1}}, {"has just ended", true, unix.ESRCH, [2]uint64{1, 0}},
+	} {
+		gone := c.gone
 		r := newRig(t, stale).standing()
+		r.killErr = c.err
 		from := r.robot.Count()
 		var at []uint64 // damping frames after each cycle behind the kill
 		r.onSend = func(func() error) error {
@@ -213,21 +226,29 @@ func TestStoppedWithinTheWindow(t *testing.T) {
 					r.endAgent()
 				}
 				r.step()
-				at = append(at, r.guard.Report().Frames)
+				rep := r.guard.Report()
+				if at = append(at, rep.Frames); (rep.LatchedNs != 0) != r.guard.Gone() {
+					t.Errorf("%s: %d cycles behind the kill the latch is in force since %d", c.name, len(at), rep.LatchedNs)
+				}
 			}
 			return errors.New("the process is dead")
 		}
 		r.run(2)
 		rep := r.guard.Report()
-		if len(r.killed) != 1 || rep.Killed != 1 || rep.Trips != 1 {
-			t.Fatalf("killed %v, report %+v", r.killed, rep)
+		if len(r.killed) != 1 || rep.Killed != c.want[0] || rep.KillErrors != c.want[1] || rep.Trips != 1 {
+			t.Fatalf("%s: killed %v, report %+v", c.name, r.killed, rep)
 		}
 		if want := 5; gone && at[2] == 0 || !gone && (at[want-1] != 0 || at[want+1] == 0) {
 			t.Errorf("gone %v: damping frames by cycle: %v", gone, at)
 		}
 		r.only(from, 1)
-		if rep.LatchedNs == 0 || rep.DampedNs < rep.LatchedNs {
-			t.Errorf("latched at %d, damped at %d", rep.LatchedNs, rep.DampedNs)
+		r.run(1) // the window is closed
+		if rep = r.guard.Report(); rep.LatchedNs == 0 || (rep.DampedNs >= rep.LatchedNs) != gone {
+			t.Errorf("%s: latched at %d, damped at %d", c.name, rep.LatchedNs, rep.DampedNs)
+		}
+		var s guard.Status
+		if r.loop.Guard(&s); s.KillErrors != c.want[1] || s.LatchedNs != rep.LatchedNs {
+			t.Errorf("%s: %+v", c.name, s)
 		}
 	}
 }

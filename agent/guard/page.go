@@ -29,7 +29,7 @@ type agentPage struct {
 type guardPage struct {
 	session   atomic.Uint64 // whose turn it is; 0: nobody's
 	latched   atomic.Uint64 // newest epoch that was latched
-	latchedNs atomic.Int64  // since then no torque frame was handed to the kernel
+	latchedNs atomic.Int64  // since then no torque frame was handed to the kernel; 0: one still might be
 	dampedNs  atomic.Int64  // first damping frame after that
 	trips     atomic.Uint64 // latches since the guard started
 	killed    atomic.Uint64 // of these, with the agent killed because its window stayed open
@@ -37,8 +37,10 @@ type guardPage struct {
 	sending   atomic.Uint64 // 1 while the guard damps
 	frames    atomic.Uint64 // damping frames sent since the guard started
 	untilNs   atomic.Int64  // damping may be sent until then, by the states that the guard took; 0: none in this session
-	_         [48]byte      // to the end of the line
-	late      latency.Shared
+	// killErrors are the agents whose window stayed open and that the kernel would not kill, since the guard started.
+	killErrors atomic.Uint64
+	_          [40]byte // to the end of the line
+	late       latency.Shared
 }
 
 // pageBytes is the size of either page's file.

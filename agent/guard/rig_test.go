@@ -47,18 +47,19 @@ func (c *virtual) SleepUntil(deadlineNs int64) {
 // rig is a control.Loop and its guard, in front of linktest's Go1 on real sockets. The test makes every tick and every cycle, on one
 // thread and one clock: the guard's each millisecond, the loop's each second one.
 type rig struct {
-	t      *testing.T
-	clock  *virtual
-	robot  *linktest.Robot
-	udp    *link.UDP
-	loop   *control.Loop
-	guard  *guard.Guard
-	watch  *guard.Watch
-	client *guard.Client
-	sport  atomic.Uint32 // link.SportResult that a probe finds
-	killed []int         // by the guard
-	calm   bool          // the loop's thread is of ordinary priority
-	thread int           // that the guard asked about
+	t       *testing.T
+	clock   *virtual
+	robot   *linktest.Robot
+	udp     *link.UDP
+	loop    *control.Loop
+	guard   *guard.Guard
+	watch   *guard.Watch
+	client  *guard.Client
+	sport   atomic.Uint32 // link.SportResult that a probe finds
+	killed  []int         // by the guard
+	killErr error         // what the kernel says to that
+	calm    bool          // the loop's thread is of ordinary priority
+	thread  int           // that the guard asked about
 
 	onSend  func(send func() error) error // instead of the loop's sending; nil: none
 	drop    bool                          // sending does nothing
@@ -112,7 +113,7 @@ func newGuard(t *testing.T, r *rig) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(guard.Config{
 		Robot: r.robot.Addr(), Clock: r.clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Kill:   func(pid int) error { r.killed = append(r.killed, pid); return nil },
+		Kill:   func(pid int) error { r.killed = append(r.killed, pid); return r.killErr },
 		Urgent: func(thread int) bool { r.thread = thread; return !r.calm },
 	})
 	if err != nil {

@@ -110,9 +110,11 @@ type Status struct {
 	Trips     uint64 // latches in this session
 	Frames    uint64 // damping frames that it sent in this session
 	BeatNs    int64  // its newest cycle, CLOCK_MONOTONIC
-	LatchedNs int64  // of the newest latch, since which no torque frame left; 0: none yet
-	DampedNs  int64  // its first damping frame behind that
-	Lateness  latency.Histogram
+	LatchedNs int64  // since then no torque frame left that the newest latch forbids; 0: no latch yet, or one may still leave
+	DampedNs  int64  // its first damping frame behind the newest latch
+	// KillErrors are the agents that stood still with a torque frame on its way and that the guard could not kill, since it started.
+	KillErrors uint64
+	Lateness   latency.Histogram
 }
 
 // Status copies it. The values are each right but not of one moment.
@@ -123,5 +125,6 @@ func (w *Watch) Status(s *Status) {
 	s.Sending = w.guard.sending.Load() != 0
 	s.Trips, s.Frames = w.guard.trips.Load()-w.trips, w.guard.frames.Load()-w.frames
 	s.BeatNs, s.LatchedNs, s.DampedNs = w.guard.beatNs.Load(), w.guard.latchedNs.Load(), w.guard.dampedNs.Load()
+	s.KillErrors = w.guard.killErrors.Load()
 	w.guard.late.Read(&s.Lateness)
 }

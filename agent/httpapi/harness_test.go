@@ -115,7 +115,7 @@ var testInfo = Info{
 	Realtime:       func() string { return "SCHED_FIFO 80" },
 	LinkCounters:   func() map[string]uint64 { return map[string]uint64{"accepted": 7, "crc": 2} },
 	Guard: func(s *guard.Status) bool {
-		*s = guard.Status{PID: 77, Latched: true, Trips: 2, Frames: 40}
+		*s = guard.Status{PID: 77, Latched: true, Trips: 2, Frames: 40, KillErrors: 3}
 		s.Lateness.Add(3000)
 		return true
 	},

@@ -76,6 +76,7 @@ var (
 	guardPIDDesc      = desc("guard_pid", "Process of the guard; 0 without one.")
 	guardTripsDesc    = desc("guard_trips_total", "Times that the guard took the motors' torque away.")
 	guardFramesDesc   = desc("guard_frames_total", "Damping frames that the guard sent.")
+	guardKillErrsDesc = desc("guard_kill_errors_total", "Agents that stood still with a torque frame on its way and that the guard could not kill.")
 	guardLatchedDesc  = desc("guard_latched", "1 while the guard lets no torque leave.")
 	guardSendingDesc  = desc("guard_sending", "1 while the guard damps in the loop's place.")
 	guardLatenessDesc = desc("guard_lateness_seconds", "Wake-up of the guard's loop after its deadline: how long the machine stands still.")
@@ -104,7 +105,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		sendErrorsDesc, statesDesc, linkDesc, limitedDesc, stepsDesc, lateStepsDesc, modeDesc, armedDesc, faultDesc,
 		severityDesc, warningDesc, ageDesc, endToEndDesc, tempDesc, batteryDesc, currentDesc, tiltDesc, speedDesc,
 		commandDesc, yawDesc, remoteDesc,
-		guardAliveDesc, guardPIDDesc, guardTripsDesc, guardFramesDesc, guardLatchedDesc, guardSendingDesc, guardLatenessDesc,
+		guardAliveDesc, guardPIDDesc, guardTripsDesc, guardFramesDesc, guardKillErrsDesc, guardLatchedDesc, guardSendingDesc, guardLatenessDesc,
 	} {
 		ch <- d
 	}
@@ -156,6 +157,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(guardPIDDesc, float64(watch.PID))
 	count(guardTripsDesc, watch.Trips)
 	count(guardFramesDesc, watch.Frames)
+	count(guardKillErrsDesc, watch.KillErrors)
 	gauge(guardLatchedDesc, one(watch.Latched))
 	gauge(guardSendingDesc, one(watch.Sending))
 	ch <- histogram(guardLatenessDesc, &watch.Lateness)

@@ -180,7 +180,8 @@ type Guard struct {
 	Latched        bool   `json:"latched"`         // no torque until a person asks for damp, then for stand
 	Sending        bool   `json:"sending"`         // it damps in the loop's place
 	Trips          uint64 `json:"trips"`
-	Frames         uint64 `json:"frames"` // damping frames of its own
+	Frames         uint64 `json:"frames"`      // damping frames of its own
+	KillErrors     uint64 `json:"kill_errors"` // agents that stood still with a torque frame on its way and that it could not kill
 	LateP50Us      number `json:"late_p50_us"`
 	LateP99Us      number `json:"late_p99_us"`
 	LateP999Us     number `json:"late_p999_us"`
@@ -194,7 +195,7 @@ func NewGuard(alive, allowedWithout bool, read func(*guard.Status) bool) Guard {
 	if read == nil || !read(&s) {
 		return g
 	}
-	g.PID, g.Latched, g.Sending, g.Trips, g.Frames = s.PID, s.Latched, s.Sending, s.Trips, s.Frames
+	g.PID, g.Latched, g.Sending, g.Trips, g.Frames, g.KillErrors = s.PID, s.Latched, s.Sending, s.Trips, s.Frames, s.KillErrors
 	g.LateP50Us, g.LateP99Us = us(s.Lateness.Quantile(0.5)), us(s.Lateness.Quantile(0.99))
 	g.LateP999Us, g.LateMaxUs = us(s.Lateness.Quantile(0.999)), us(s.Lateness.MaxNs)
 	return g

@@ -78,7 +78,7 @@ func TestState(t *testing.T) {
 		`"policy":{"loaded":true,"name":"walk","sha256":"0123","source":"file","age_ms":3,"end_to_end_ms":8,"steps":100,"late":4}`,
 		`"loop":{"ticks":1000,"missed":1,"sent":998,"send_errors":2,"states":990,"trips":0,"late_p50_us":`,
 		`"late_max_us":99.9,"rx_to_tx_p50_us":20,"rx_to_tx_p99_us":20,"policy_p50_us":300,"policy_p99_us":300}`,
-		`"guard":{"pid":77,"alive":true,"allowed_without":false,"latched":true,"sending":false,"trips":2,"frames":40,"late_p50_us":3,"late_p99_us":3,"late_p999_us":3,"late_max_us":3},` +
+		`"guard":{"pid":77,"alive":true,"allowed_without":false,"latched":true,"sending":false,"trips":2,"frames":40,"kill_errors":3,"late_p50_us":3,"late_p99_us":3,"late_p999_us":3,"late_max_us":3},` +
 			`"limited":{"clamped":1,"capped":2,"refused":3},"link":{"accepted":7,"crc":2}}`,
 	} {
 		if !strings.Contains(a.body, part) {
@@ -261,6 +261,7 @@ func TestMetrics(t *testing.T) {
 		"openclaw_guard_pid 77.0",
 		"openclaw_guard_trips_total 2.0",
 		"openclaw_guard_frames_total 40.0",
+		"openclaw_guard_kill_errors_total 3.0",
 		"openclaw_guard_latched 1.0",
 		"openclaw_guard_sending 0.0",
 		"openclaw_guard_lateness_seconds_count 1",
