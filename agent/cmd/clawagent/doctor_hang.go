@@ -45,7 +45,7 @@ type hang struct {
 	udp    *link.UDP
 	watch  *guard.Watch // nil: guard.without
 	torque bool         // the frames of now are torque frames, or the motors may still have one in force
-	sentNs int64        // when the newest frame had left
+	sentNs int64        // when the newest frame left
 
 	state wire.LowState
 	have  bool
@@ -209,8 +209,8 @@ func (h *hang) send(frame []byte) error {
 
 // leave sends a frame, or none. Refusals are counted, and named at the end.
 func (h *hang) leave(frame []byte) {
-	if frame != nil && h.udp.Send(frame) == nil {
-		h.sentNs = link.Now()
+	if at := link.Now(); frame != nil && h.udp.Send(frame) == nil {
+		h.sentNs = at // before its answer could come
 	}
 }
 
@@ -401,14 +401,18 @@ func (h *hang) silence(ctx context.Context, form wire.CRCForm) (t firstcontact.L
 		if err := h.aim(form, h.b.nowNs); err != nil {
 			return t, err
 		}
-		before := h.sentNs
+		was := h.sentNs
 		if err := h.b.turn(ctx, h.frame, func(now int64, s *wire.LowState) {
 			h.take(now, s)
 			newest := h.sentNs
 			if now < newest { // it came while this turn's frame was not out yet
-				newest = before
+				newest = was
 			}
-			if answered || newest == began { // of the silence itself
+			if answered {
+				return
+			}
+			if newest == began { // of the silence itself
+				t.Unasked++
 				return
 			}
 			answered = true
