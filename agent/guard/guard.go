@@ -89,7 +89,11 @@ type Guard struct {
 	ending        atomic.Bool
 	realtime      atomic.Value // string
 
-	user     int        // this process's
+	user int // this process's
+	// Of damping frames; tell tells of them, and of trip.
+	sendErrors atomic.Uint64
+	trip       trip
+
 	mu       sync.Mutex // of those who change current; the loop does not know it
 	sessions uint64
 	life     context.Context // ends when connections are to end
@@ -243,6 +247,9 @@ func (g *Guard) Step(nowNs, lateNs int64) {
 		return
 	}
 	if s.latched != epoch && s.page.torque.Load() != 0 {
+		g.trip.of.Store(s)
+		g.trip.atNs.Store(nowNs)
+		g.trip.ageNs.Store(nowNs - s.page.beatNs.Load())
 		g.latch(s, epoch)
 	}
 	g.damp(s, nowNs)
@@ -351,6 +358,7 @@ func (g *Guard) damp(s *session, now int64) {
 		return // never: every number in it is finite and small
 	}
 	if s.frame = frame; s.udp.Send(frame) != nil {
+		g.sendErrors.Add(1)
 		return // the next may leave
 	}
 	s.frames.Add(1)
@@ -406,6 +414,7 @@ func (g *Guard) Report() *Report {
 		LatchedNs:  g.page.latchedNs.Load(), DampedNs: g.page.dampedNs.Load(), Cycles: g.cycles.Load(),
 		LateP50Us: us(0.5), LateP99Us: us(0.99), LateP999: us(0.999), LateMaxUs: float64(late.MaxNs) / 1e3,
 	}
+	r.SendErrors = g.sendErrors.Load()
 	if s := g.current.Load(); s != nobody {
 		epoch := s.page.epoch.Load()
 		r.AgentPID, r.AgentGone, r.Session, r.Local = s.pid, s.gone.Load(), s.number, s.local.String()

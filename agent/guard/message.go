@@ -168,22 +168,24 @@ type reply struct {
 
 // Report is what a guard says of itself to whoever asks. Times are CLOCK_MONOTONIC.
 type Report struct {
-	PID        int     `json:"pid"`
-	Robot      string  `json:"robot"`
-	Realtime   string  `json:"realtime"`  // what its loop's thread was given
-	AgentPID   int     `json:"agent_pid"` // 0: no agent has registered, or its session is over
-	AgentGone  bool    `json:"agent_gone"`
-	Session    uint64  `json:"session"`
-	Local      string  `json:"local"` // address of the agent's socket; "": no agent
-	Armed      bool    `json:"armed"`
-	Latched    bool    `json:"latched"`
-	Sending    bool    `json:"sending"`
-	Silent     bool    `json:"silent"` // the robot, while the guard would damp it
-	Trips      uint64  `json:"trips"`
-	Killed     uint64  `json:"killed"`      // agents killed within their window
-	KillErrors uint64  `json:"kill_errors"` // agents that should have been, and could not be
-	Frames     uint64  `json:"frames"`      // damping frames of this session
-	LatchedNs  int64   `json:"latched_ns"`  // 0: a torque frame may still leave
+	PID        int    `json:"pid"`
+	Robot      string `json:"robot"`
+	Realtime   string `json:"realtime"`  // what its loop's thread was given
+	AgentPID   int    `json:"agent_pid"` // 0: no agent has registered, or its session is over
+	AgentGone  bool   `json:"agent_gone"`
+	Session    uint64 `json:"session"`
+	Local      string `json:"local"` // address of the agent's socket; "": no agent
+	Armed      bool   `json:"armed"`
+	Latched    bool   `json:"latched"`
+	Sending    bool   `json:"sending"`
+	Silent     bool   `json:"silent"` // the robot, while the guard would damp it
+	Trips      uint64 `json:"trips"`
+	Killed     uint64 `json:"killed"`      // agents killed within their window
+	KillErrors uint64 `json:"kill_errors"` // agents that should have been, and could not be
+	Frames     uint64 `json:"frames"`      // damping frames of this session
+	// SendErrors are damping frames that could not be sent since the guard started.
+	SendErrors uint64  `json:"send_errors"`
+	LatchedNs  int64   `json:"latched_ns"` // 0: a torque frame may still leave
 	DampedNs   int64   `json:"damped_ns"`
 	Cycles     uint64  `json:"cycles"`
 	LateP50Us  float64 `json:"late_p50_us"` // of its cycles: how long this machine stands still

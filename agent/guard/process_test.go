@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -259,6 +260,10 @@ func TestStoppedProcess(t *testing.T) {
 				t.Errorf("killed: %v, want %v", killed, dies)
 			}
 			check()
+			until(t, "the trip is in the log", func() bool { return strings.Contains(s.said(), "tripped: ") })
+			if dies {
+				until(t, "the kill is in the log", func() bool { return strings.Contains(s.said(), "agent killed") })
+			}
 			if dies && !s.guard.Report().Sending {
 				t.Error("the guard does not damp on")
 			}

@@ -97,6 +97,11 @@ func (g *Guard) Serve(l *net.UnixListener, first *net.UnixConn) error {
 		defer close(probed)
 		g.knock(g.life)
 	}()
+	over, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		g.tell(over)
+	}()
 	err := g.supervise(accepted)
 	g.endLife() // of the connections
 	l.Close()
@@ -105,6 +110,8 @@ func (g *Guard) Serve(l *net.UnixListener, first *net.UnixConn) error {
 	<-probed
 	g.ending.Store(true)
 	<-looped
+	close(over)
+	<-told
 	g.drop()
 	return err
 }

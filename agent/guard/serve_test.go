@@ -357,6 +357,7 @@ func TestTakeOver(t *testing.T) {
 	if !s.robot.Await(20, patience) || s.robot.Count(linktest.Damping) != s.robot.Count() {
 		t.Fatalf("%d frames, %d of damping", s.robot.Count(), s.robot.Count(linktest.Damping))
 	}
+	until(t, "the trip is in the log", func() bool { return strings.Contains(s.said(), "tripped: the agent is gone") })
 	if f, _ := s.robot.LastFrame(); f.From != local {
 		t.Errorf("damping from %v, want %v", f.From, local)
 	}
