@@ -47,6 +47,8 @@ type Client struct {
 	patience time.Duration // for an answer; 0: answerTime
 	lost     chan struct{}
 	once     sync.Once
+	priority int    // SCHED_FIFO of the guard's loop, in its newest answer
+	realtime string // all that its thread was given
 	// registered: wait reads what comes.
 	registered bool
 }
@@ -166,7 +168,7 @@ func (c *Client) ask(op string, r *Registration, files ...*os.File) (*reply, []i
 		closeAll(fds)
 		return nil, nil, err
 	}
-	c.pid = answer.PID
+	c.pid, c.priority, c.realtime = answer.PID, answer.Priority, answer.Realtime
 	return &answer, fds, nil
 }
 
@@ -183,6 +185,9 @@ func (c *Client) Take(robot netip.AddrPort) error {
 	closeAll(fds)
 	return err
 }
+
+// Rights are what the guard's loop was given by its newest answer: its SCHED_FIFO priority, 0 for an ordinary one, and all of it in words.
+func (c *Client) Rights() (priority int, all string) { return c.priority, c.realtime }
 
 // PID is the guard's process.
 func (c *Client) PID() int { return c.pid }

@@ -61,6 +61,8 @@ type Config struct {
 	// Robot is the one that it guards; a registration for another is refused.
 	Robot netip.AddrPort
 	Clock Clock
+	// Priority is the SCHED_FIFO priority that the loop shall have; that it has less is told.
+	Priority int
 	// Started is called on the loop's thread before its first cycle; it raises the thread's priority and says what was reached.
 	Started func() string
 	// Alone guards were started by an agent: they end by themselves once nobody needs them.
@@ -88,6 +90,7 @@ type Guard struct {
 	cycles        atomic.Uint64
 	ending        atomic.Bool
 	realtime      atomic.Value // string
+	priority      atomic.Int64 // SCHED_FIFO of the loop's thread; 0: ordinary
 
 	user int // this process's
 	// Of damping frames; tell tells of them, and of trip.
@@ -176,6 +179,7 @@ func (g *Guard) loop(started chan<- struct{}) {
 	if g.cfg.Started != nil {
 		g.realtime.Store(g.cfg.Started())
 	}
+	g.priority.Store(int64(fifoPriority()))
 	rehearse(g.clock)
 	close(started)
 	deadline := g.clock.Now() + PeriodNs
@@ -414,7 +418,7 @@ func (g *Guard) Report() *Report {
 		LatchedNs:  g.page.latchedNs.Load(), DampedNs: g.page.dampedNs.Load(), Cycles: g.cycles.Load(),
 		LateP50Us: us(0.5), LateP99Us: us(0.99), LateP999: us(0.999), LateMaxUs: float64(late.MaxNs) / 1e3,
 	}
-	r.SendErrors = g.sendErrors.Load()
+	r.SendErrors, r.Priority = g.sendErrors.Load(), int(g.priority.Load())
 	if s := g.current.Load(); s != nobody {
 		epoch := s.page.epoch.Load()
 		r.AgentPID, r.AgentGone, r.Session, r.Local = s.pid, s.gone.Load(), s.number, s.local.String()

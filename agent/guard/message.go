@@ -156,14 +156,17 @@ func quote(s string) string {
 
 // reply is the guard's answer.
 type reply struct {
-	Version int     `json:"version"`
-	Error   string  `json:"error"` // "": done
-	Code    string  `json:"code"`  // of a Refusal
-	PID     int     `json:"pid"`   // the guard's
-	Session uint64  `json:"session"`
-	Trips   uint64  `json:"trips"`  // since the guard started
-	Frames  uint64  `json:"frames"` // likewise
-	Report  *Report `json:"report,omitzero"`
+	Version int    `json:"version"`
+	Error   string `json:"error"` // "": done
+	Code    string `json:"code"`  // of a Refusal
+	// Priority is the SCHED_FIFO priority of the guard's loop, and Realtime all that its thread was given.
+	Priority int     `json:"priority"`
+	Realtime string  `json:"realtime"`
+	PID      int     `json:"pid"` // the guard's
+	Session  uint64  `json:"session"`
+	Trips    uint64  `json:"trips"`  // since the guard started
+	Frames   uint64  `json:"frames"` // likewise
+	Report   *Report `json:"report,omitzero"`
 }
 
 // Report is what a guard says of itself to whoever asks. Times are CLOCK_MONOTONIC.
@@ -171,6 +174,7 @@ type Report struct {
 	PID        int    `json:"pid"`
 	Robot      string `json:"robot"`
 	Realtime   string `json:"realtime"`  // what its loop's thread was given
+	Priority   int    `json:"priority"`  // SCHED_FIFO of its loop's thread; 0: ordinary
 	AgentPID   int    `json:"agent_pid"` // 0: no agent has registered, or its session is over
 	AgentGone  bool   `json:"agent_gone"`
 	Session    uint64 `json:"session"`

@@ -84,6 +84,9 @@ func (g *Guard) Serve(l *net.UnixListener, first *net.UnixConn) error {
 		g.loop(started)
 	}()
 	<-started
+	if got := g.priority.Load(); got < int64(g.cfg.Priority) {
+		g.cfg.Log.Warn("lower rights than configured: a busy machine may hold this guard up", "priority", got, "configured", g.cfg.Priority, "has", g.realtime.Load())
+	}
 	accepted, accepting := make(chan error, 1), make(chan struct{})
 	if first != nil {
 		g.greet(first)
@@ -308,7 +311,7 @@ func (g *Guard) talk(conn *net.UnixConn) (mine *session) {
 		if err == nil {
 			err = refused
 		}
-		r := &reply{Version: version, PID: os.Getpid(), Trips: g.page.trips.Load(), Frames: g.page.frames.Load()}
+		r := &reply{Version: version, PID: os.Getpid(), Priority: int(g.priority.Load()), Realtime: g.realtime.Load().(string), Trips: g.page.trips.Load(), Frames: g.page.frames.Load()}
 		var pages []*os.File
 		if err == nil {
 			mine, pages, fds, err = g.act(b, fds, who, mine, r)
@@ -401,6 +404,15 @@ func (g *Guard) newSession(fd int, who peer, reg Registration) (s *session, page
 		s.pidfd = pidfd
 	}
 	return s, page, nil
+}
+
+// fifoPriority is the calling thread's SCHED_FIFO priority; 0: it has another policy.
+func fifoPriority() int {
+	const fifo = 1
+	if a, err := unix.SchedGetAttr(0, 0); err == nil && a.Policy == fifo {
+		return int(a.Priority)
+	}
+	return 0
 }
 
 // serves refuses who is neither this guard's user nor root. Its socket's name is open to all, and whoever registers may have a robot

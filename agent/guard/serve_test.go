@@ -399,6 +399,30 @@ func TestTakeOver(t *testing.T) {
 	until(t, "the session is over", func() bool { return s.guard.Report().AgentPID == 0 })
 }
 
+// TestLowerRights: a guard that has less than it was configured to have says so, in its log and to the agent.
+func TestLowerRights(t *testing.T) {
+	s := serve(t, func(c *guard.Config) {
+		c.Priority, c.Started = 90, func() string { return "ordinary priority: refused" }
+	})
+	until(t, "it says so", func() bool { return strings.Contains(s.said(), "lower rights than configured") })
+	for _, says := range []string{"priority=0 configured=90", `has="ordinary priority: refused"`} {
+		if !strings.Contains(s.said(), says) {
+			t.Errorf("%s, want %q in it", s.said(), says)
+		}
+	}
+	c := s.dial()
+	if _, err := c.Register(s.socket().Fd(), s.registration()); err != nil {
+		t.Fatal(err)
+	}
+	if priority, all := c.Rights(); priority != 0 || all != "ordinary priority: refused" {
+		t.Errorf("the agent is told %d, %q", priority, all)
+	}
+	as := serve(t, func(c *guard.Config) { c.Priority = 0 })
+	if _, err := guard.Ask(t.Context(), as.address); err != nil || strings.Contains(as.said(), "lower rights") {
+		t.Errorf("as configured: %v, %s", err, as.said())
+	}
+}
+
 // TestLateLookForSportMode: a look that began while the loop stood still says nothing once it has ticked again.
 func TestLateLookForSportMode(t *testing.T) {
 	looks, answer := make(chan struct{}, 100), make(chan struct{})

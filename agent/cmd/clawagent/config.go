@@ -60,7 +60,7 @@ func (c *guardConfig) validate(control int) error {
 	if c.Priority < 0 || c.Priority > 99 {
 		return fmt.Errorf("guard.priority: %d, want 0..99", c.Priority)
 	}
-	if c.Priority != 0 && c.Priority <= control {
+	if c.Priority != 0 && c.Priority <= control && !c.Without {
 		return fmt.Errorf("guard.priority: %d, want more than control.priority, which is %d", c.Priority, control)
 	}
 	return nil

@@ -108,7 +108,7 @@ func serveGuard(cmd *cobra.Command, cfg *config, inherited, asJSON bool) error {
 	}
 	realtime := make(chan string, 1)
 	g, err := guard.New(guard.Config{
-		Robot: cfg.low(), Clock: control.SystemClock{}, Alone: inherited,
+		Robot: cfg.low(), Clock: control.SystemClock{}, Alone: inherited, Priority: cfg.Guard.Priority,
 		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)).With("guard", os.Getpid()),
 		Started: func() string {
 			how := control.Urgent(cfg.Guard.Priority, -1)
@@ -183,7 +183,7 @@ func printReport(w io.Writer, r *guard.Report, asJSON bool) {
 // for an agent that was killed), register with that socket, and close when it has ended the epoch, or cannot.
 type guarding struct {
 	cfg *config
-	log *slog.Logger // for keep
+	log *slog.Logger // nil: none; keep needs one
 
 	mu     sync.Mutex
 	client *guard.Client // nil: none yet
@@ -263,16 +263,25 @@ func (g *guarding) close() {
 }
 
 func (g *guarding) start() (*guard.Client, error) {
-	return guard.Start("/proc/self/exe", []string{"guard", "--inherited", "--robot", g.cfg.Robot, "--socket", g.cfg.guardSocket(),
-		"--set", fmt.Sprintf("control.priority=%d", g.cfg.Control.Priority), "--priority", strconv.Itoa(g.cfg.Guard.Priority)}, os.Stderr)
+	return guard.Start("/proc/self/exe", append(g.cfg.guardArgs(), "--inherited"), os.Stderr)
+}
+
+// guardArgs start a guard as this configuration has it: all that it goes by, and all that its own start checks.
+func (c *config) guardArgs() []string {
+	return []string{"guard", "--robot", c.Robot, "--socket", c.guardSocket(), "--set", "high=" + c.high().String(),
+		"--set", "control.priority=" + strconv.Itoa(c.Control.Priority), "--priority", strconv.Itoa(c.Guard.Priority)}
 }
 
 // register passes the robot's socket behind join. The watch belongs to the thread that sends.
 func (g *guarding) register(udp *link.UDP, sportIsOff bool) (*guard.Watch, error) {
-	return g.client.Register(udp.Fd(), guard.Registration{
+	w, err := g.client.Register(udp.Fd(), guard.Registration{
 		Robot: g.cfg.low(), High: g.cfg.high(), Stale: time.Duration(g.cfg.Guard.StaleMs * 1e6),
 		EncryptCRC: g.cfg.Control.EncryptCRC, SportIsOff: sportIsOff,
 	})
+	if priority, all := g.client.Rights(); err == nil && priority < g.cfg.Guard.Priority && g.log != nil {
+		g.log.Warn("the guard has lower rights than configured: a busy machine may hold it up", "guard", w.PID(), "priority", priority, "configured", g.cfg.Guard.Priority, "has", all)
+	}
+	return w, err
 }
 
 // keep gives the loop a guard anew whenever the one that it has is lost. A person then lets the robot stand again.

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/agent/guard"
 	"github.com/openclaw-rl/openclaw/agent/link/linktest"
 )
@@ -347,7 +348,7 @@ func TestUnitsGuard(t *testing.T) {
 	t.Parallel()
 	robot := lyingRobot(t)
 	socket := filepath.Join(t.TempDir(), "guard.sock")
-	own := []string{"--robot", "udp://" + robot.Addr().String(), "--socket", socket}
+	own := []string{"--robot", "udp://" + robot.Addr().String(), "--socket", socket, "--priority", "0"}
 	cmd := exec.Command(program, append([]string{"guard", "--json"}, own...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -373,6 +374,7 @@ func TestUnitsGuard(t *testing.T) {
 	if g := a.guard(); g.PID != cmd.Process.Pid || !g.Alive {
 		t.Errorf("%+v", g)
 	}
+	a.says("lower rights than configured")
 	a.signal(os.Interrupt)
 	a.wait()
 	if !alive(cmd.Process.Pid) {
@@ -454,6 +456,48 @@ func TestFailedStartRelievesNobody(t *testing.T) {
 	// The address that the guard holds for the one that was killed is the next one's.
 	if g := guardedAgent(t, robot, "--local", local).guard(); g.PID != pid || g.Sending {
 		t.Errorf("taken over: %+v, want process %d", g, pid)
+	}
+}
+
+// TestGuardArgs: the guard that run starts goes by the configuration that run goes by, and takes whatever that one takes.
+func TestGuardArgs(t *testing.T) {
+	for name, change := range map[string]func(*config){
+		"as delivered":        func(*config) {},
+		"a port without high": func(c *config) { c.Robot, c.High = "udp://127.0.0.1:65500", "127.0.0.1:65501" },
+		"priorities":          func(c *config) { c.Control.Priority, c.Guard.Priority = 95, 96 },
+		"no priority":         func(c *config) { c.Control.Priority, c.Guard.Priority = 0, 0 },
+		"a file":              func(c *config) { c.Guard.Socket = filepath.Join(t.TempDir(), "guard.sock") },
+	} {
+		c := defaultConfig()
+		c.Robot = "udp://127.0.0.1:65400"
+		if change(&c); c.Validate() != nil {
+			t.Fatalf("%s: %v", name, c.Validate())
+		}
+		loader := cli.NewLoader(defaultConfig)
+		cmd := newGuard(loader)
+		if err := cmd.ParseFlags(c.guardArgs()[1:]); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got, err := loader.Load()
+		if err != nil {
+			t.Errorf("%s: the guard refuses it: %v", name, err)
+		}
+		if got.low() != c.low() || got.high() != c.high() || got.guardSocket() != c.guardSocket() || got.Guard.Priority != c.Guard.Priority || got.Control.Priority != c.Control.Priority {
+			t.Errorf("%s: the guard has %+v", name, got)
+		}
+	}
+}
+
+// TestPriorityWithoutGuard: that there is none to be above the loop.
+func TestPriorityWithoutGuard(t *testing.T) {
+	c := defaultConfig()
+	c.Control.Priority = 95
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "guard.priority: 90, want more than control.priority, which is 95") {
+		t.Errorf("with a guard: %v", err)
+	}
+	c.Guard.Without = true
+	if err := c.Validate(); err != nil {
+		t.Errorf("without one: %v", err)
 	}
 }
 
