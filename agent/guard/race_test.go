@@ -34,8 +34,8 @@ type racer struct {
 	s     *session
 	epoch atomic.Uint64 // that the agent begins
 	sent  atomic.Uint64 // torque frames
+	kills atomic.Uint64 // which a guard that waits has no reason for
 	end   atomic.Bool
-	dead  atomic.Bool // killed within its window
 }
 
 func newRacer(t *testing.T) *racer {
@@ -55,7 +55,7 @@ func newRacer(t *testing.T) *racer {
 	}
 	r := &racer{}
 	r.g = &Guard{clock: patient{}, page: pages[2].guard(), keep: pages[2]}
-	r.g.cfg.Kill = func(int) error { r.dead.Store(true); return nil }
+	r.g.cfg.Kill = func(int) error { r.kills.Add(1); return nil }
 	r.s = &session{number: 1, page: pages[0].agent(), keep: pages[0], udp: mute{}, staleNs: -1 << 62, pidfd: -1}
 	r.g.current.Store(r.s)
 	r.g.seen.Store(r.s)
@@ -77,69 +77,65 @@ func (r *racer) agent(hold func(n uint64)) {
 				break
 			}
 			hold(n)
-			if r.dead.Load() { // SIGKILL came before the kernel had the frame
-				return
-			}
 			r.sent.Add(1)
 			r.w.Shut()
 		}
 	}
 }
 
-// TestLatchRace: whatever the two do at once, no torque frame is sent behind a latch. Once latch has returned without killing, the agent
-// is out of its window, and what it looks at next is the latch; so the count of frames stands still until a new epoch.
+// TestLatchRace: whatever the two do at once, no torque frame is sent behind a latch, and nobody is killed who was not stopped. Once latch
+// has returned, the agent is out of its window, and what it looks at next is the latch; so the count of frames stands still until a new epoch.
 func TestLatchRace(t *testing.T) {
 	const pairs, rounds = 3, 10000
-	type outcome struct{ latches, late, killed int }
+	type outcome struct {
+		latches, late int
+		kills         uint64
+	}
 	done := make(chan outcome, pairs)
 	for p := range pairs {
 		go func() {
 			var o outcome
-			for o.latches < rounds && o.killed == 0 {
-				r := newRacer(t)
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					frames := 0
-					r.agent(func(uint64) {
-						if frames++; frames%(5+2*p) == 0 {
-							runtime.Gosched() // inside the window; on one core this is where the guard gets its turn
-						}
-					})
-				}()
-				for last := uint64(0); o.latches < rounds && !r.dead.Load(); {
-					epoch := r.epoch.Load()
-					if epoch == last {
-						runtime.Gosched()
-						continue
+			r := newRacer(t)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				frames := 0
+				r.agent(func(uint64) {
+					if frames++; frames%(5+2*p) == 0 {
+						runtime.Gosched() // inside the window; on one core this is where the guard gets its turn
 					}
-					last = epoch
-					for range o.latches * 7919 % 300 { // some frames leave first
-						_ = r.s.page.window.Load()
-					}
-					r.g.latch(r.s, epoch)
-					o.latches++
-					before := r.sent.Load()
-					for range 50 {
-						// A frame that was counted while the epoch is still this one was sent in it.
-						if n := r.sent.Load(); n != before && r.epoch.Load() == epoch {
-							o.late++
-						}
-					}
+				})
+			}()
+			for last := uint64(0); o.latches < rounds; {
+				epoch := r.epoch.Load()
+				if epoch == last {
+					runtime.Gosched()
+					continue
 				}
-				r.end.Store(true)
-				<-ended
-				if r.dead.Load() {
-					o.killed++
+				last = epoch
+				for range o.latches * 7919 % 300 { // some frames leave first
+					_ = r.s.page.window.Load()
+				}
+				r.g.latch(r.s, epoch)
+				o.latches++
+				before := r.sent.Load()
+				for range 50 {
+					// A frame that was counted while the epoch is still this one was sent in it.
+					if n := r.sent.Load(); n != before && r.epoch.Load() == epoch {
+						o.late++
+					}
 				}
 			}
+			r.end.Store(true)
+			<-ended
+			o.kills = r.kills.Load()
 			done <- o
 		}()
 	}
 	for range pairs {
 		o := <-done
-		if o.late != 0 || o.killed != 0 {
-			t.Errorf("%d looks saw torque frames behind %d latches; %d agents killed who were not stopped", o.late, o.latches, o.killed)
+		if o.late != 0 || o.kills != 0 {
+			t.Errorf("%d looks saw torque frames behind %d latches; %d agents killed who were not stopped", o.late, o.latches, o.kills)
 		}
 	}
 }
