@@ -9,28 +9,39 @@ import (
 // whole, and its guard with it, does not count.
 const guardLostTicks = 50
 
+// guarded is a guard, and what those before it did, which were lost.
+type guarded struct {
+	watch         *guard.Watch
+	trips, frames uint64
+}
+
 // SetGuard gives the loop a guard anew, after the one before was lost. It is taken as soon as the mode gives no torque. One goroutine
 // at a time calls it.
 func (l *Loop) SetGuard(w *guard.Watch) {
 	var s guard.Status
-	if l.Guard(&s) { // what it did counts on; its page stays readable behind its end
-		l.guardTrips.Store(s.Trips)
-		l.guardFrames.Store(s.Frames)
-	}
-	l.nextGuard.Store(w)
+	l.Guard(&s) // what it did counts on; its page stays readable behind its end
+	l.nextGuard.Store(&guarded{watch: w, trips: s.Trips, frames: s.Frames})
 }
 
 // Guard copies what the guard's page says, with the trips and frames of those before it; false without a guard. It may be called from
 // anywhere.
 func (l *Loop) Guard(s *guard.Status) bool {
-	w := l.nextGuard.Load()
-	if w == nil {
+	g := l.nextGuard.Load()
+	if g == nil {
 		return false
 	}
-	w.Status(s)
-	s.Trips += l.guardTrips.Load()
-	s.Frames += l.guardFrames.Load()
+	g.watch.Status(s)
+	s.Trips += g.trips
+	s.Frames += g.frames
 	return true
+}
+
+// guardTrips are those that Guard shows.
+func (l *Loop) guardTrips() uint64 {
+	if g := l.nextGuard.Load(); g != nil {
+		return g.trips + g.watch.Trips()
+	}
+	return 0
 }
 
 // beat tells the guard that the loop lives.
@@ -42,10 +53,10 @@ func (l *Loop) beat(now int64) {
 
 // watchGuard beats, and looks how the guard does, at the beginning of a tick.
 func (l *Loop) watchGuard(now int64) {
-	if w := l.nextGuard.Load(); w != nil && w != l.guard && !l.mode.torque() {
-		l.guard, l.guardStill = w, 0
+	if g := l.nextGuard.Load(); g != nil && g.watch != l.guard && !l.mode.torque() {
+		l.guard, l.guardStill = g.watch, 0
 		if l.mode != Idle {
-			w.Begin()
+			l.guard.Begin()
 		}
 	}
 	if l.guard == nil {
@@ -119,9 +130,12 @@ func (l *Loop) shut() {
 	}
 }
 
+// tripped says that the guard has latched the present epoch.
+func (l *Loop) tripped() bool { return l.guard != nil && l.guard.Look() == guard.Tripped }
+
 // rearm begins a new epoch where the guard has latched the present one: a person clears what is latched.
 func (l *Loop) rearm() {
-	if l.guard != nil && l.guard.Look() == guard.Tripped {
+	if l.tripped() {
 		l.guard.Begin()
 	}
 }

@@ -91,10 +91,8 @@ type Loop struct {
 	silent    atomic.Bool   // the robot; knock looks for sport mode
 	knockNs   atomic.Int64  // frames may leave until then though it is silent
 	sportSeen atomic.Bool
-	nextGuard atomic.Pointer[guard.Watch]
-	// Of guards that were lost.
-	guardTrips, guardFrames atomic.Uint64
-	mistake                 atomic.Pointer[error] // what went wrong in this program beside the loop
+	nextGuard atomic.Pointer[guarded]
+	mistake   atomic.Pointer[error] // what went wrong in this program beside the loop
 	// policyFailed: the policy gave no usable action.
 	policyFailed atomic.Bool
 
@@ -189,7 +187,9 @@ func New(cfg Config, parts Parts) (*Loop, error) {
 		l.policyTicks = parts.Spec.PolicyPeriodNs / PeriodNs
 	}
 	l.guard = parts.Guard
-	l.nextGuard.Store(parts.Guard)
+	if l.guard != nil {
+		l.nextGuard.Store(&guarded{watch: l.guard})
+	}
 	l.cmd.Init()
 	l.damping.Init()
 	l.snapshots.init()

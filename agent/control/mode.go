@@ -87,6 +87,7 @@ const (
 	StoppedMeanwhile
 	LinkFails
 	NoGuard
+	TrippedMeanwhile // Value: the guard's trips
 	Stopping
 )
 
@@ -111,6 +112,7 @@ var reasonTexts = [...]string{
 	StoppedMeanwhile: "somebody stopped it meanwhile",
 	LinkFails:        "frames cannot be sent to the robot",
 	NoGuard:          "there is no guard: nothing would damp the robot if this program died",
+	TrippedMeanwhile: "the guard has tripped meanwhile, %.0f times by now: the robot is damped, and stays so. Look at it, then ask for damp again",
 	Stopping:         "the program is stopping",
 }
 
@@ -118,7 +120,7 @@ var reasonTexts = [...]string{
 func (r *Refusal) Error() string {
 	text := reasonTexts[r.Reason]
 	if r.Reason == FewStates || r.Reason == NotUpright || r.Reason == Turning ||
-		r.Reason == JointNotAlive || r.Reason == NotFolded || r.Reason == BatteryTooLow {
+		r.Reason == JointNotAlive || r.Reason == NotFolded || r.Reason == BatteryTooLow || r.Reason == TrippedMeanwhile {
 		text = fmt.Sprintf(text, r.Value)
 	}
 	if r.Joint >= 0 {

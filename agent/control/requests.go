@@ -15,6 +15,7 @@ import (
 type request struct {
 	want   want
 	stops  uint64 // arm: emergency stops when it was asked for
+	trips  uint64 // damp: the guard's that whoever asks was shown
 	answer Refusal
 	done   atomic.Bool
 }
@@ -83,7 +84,7 @@ func (l *Loop) Arm(ctx context.Context) error {
 func (l *Loop) SetMode(ctx context.Context, m Mode) error {
 	switch m {
 	case Damp:
-		return l.ask(ctx, wantDamp)
+		return l.Damp(ctx, l.guardTrips())
 	case Stand:
 		if err := l.mayBegin(); err != nil {
 			return err
@@ -109,6 +110,13 @@ func (l *Loop) SetMode(ctx context.Context, m Mode) error {
 		return l.ask(ctx, wantPolicy)
 	}
 	return &Refusal{Reason: NotNamed, Joint: -1}
+}
+
+// Damp damps, and clears what is latched. shown is how many trips of the guard whoever asks has been shown (guard.Status.Trips, of Guard): if
+// there have been others, they stay latched, and the Refusal's Value says how many there are. A request that waited while this program
+// stood still must not clear the trip that came of that. SetMode clears what has come until it is called.
+func (l *Loop) Damp(ctx context.Context, shown uint64) error {
+	return l.submit(ctx, &request{want: wantDamp, trips: shown, answer: Refusal{Joint: -1}})
 }
 
 // mayBegin asks Parts.MayStand about the robot that answers now. Without a state
@@ -193,6 +201,10 @@ func (l *Loop) apply(now int64, r *request) Reason {
 			return NotArmed
 		}
 		l.setMode(now, Damp, PhaseNone)
+		if n := l.guardTrips(); l.tripped() && n != r.trips {
+			r.answer.Value = float64(n)
+			return TrippedMeanwhile
+		}
 		l.judge.Clear()
 		l.rearm()
 	case wantCut:

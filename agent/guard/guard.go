@@ -270,11 +270,11 @@ func (g *Guard) quiet(s *session) {
 
 // latch ends an epoch: from its return on no torque frame of it reaches the kernel, or its agent has been killed, if that can be.
 func (g *Guard) latch(s *session, epoch uint64) {
+	g.page.trips.Add(1) // before the latch: whoever sees that one knows which it is
 	s.latched, s.inside = epoch, true
 	g.page.latchedNs.Store(0)
 	g.page.latched.Store(epoch) // first; then the look at the window
 	g.page.dampedNs.Store(0)
-	g.page.trips.Add(1)
 	s.killed = 0
 	until := int64(0)
 	for !g.outside(s) {

@@ -35,6 +35,7 @@ type racer struct {
 	epoch atomic.Uint64 // that the agent begins
 	sent  atomic.Uint64 // torque frames
 	kills atomic.Uint64 // which a guard that waits has no reason for
+	early atomic.Uint64 // latches that were seen and not yet counted as trips
 	end   atomic.Bool
 }
 
@@ -72,6 +73,9 @@ func (r *racer) agent(hold func(n uint64)) {
 		for !r.end.Load() {
 			r.w.Open()
 			if r.w.Look() != Free {
+				if r.w.Trips() < n {
+					r.early.Add(1)
+				}
 				r.w.Shut()
 				runtime.Gosched()
 				break
@@ -89,7 +93,7 @@ func TestLatchRace(t *testing.T) {
 	const pairs, rounds = 3, 10000
 	type outcome struct {
 		latches, late int
-		kills         uint64
+		kills, early  uint64
 	}
 	done := make(chan outcome, pairs)
 	for p := range pairs {
@@ -128,14 +132,15 @@ func TestLatchRace(t *testing.T) {
 			}
 			r.end.Store(true)
 			<-ended
-			o.kills = r.kills.Load()
+			o.kills, o.early = r.kills.Load(), r.early.Load()
 			done <- o
 		}()
 	}
 	for range pairs {
 		o := <-done
-		if o.late != 0 || o.kills != 0 {
-			t.Errorf("%d looks saw torque frames behind %d latches; %d agents killed who were not stopped", o.late, o.latches, o.kills)
+		if o.late != 0 || o.kills != 0 || o.early != 0 {
+			t.Errorf("%d looks saw torque frames behind %d latches; %d agents killed who were not stopped; %d latches seen before they counted",
+				o.late, o.latches, o.kills, o.early)
 		}
 	}
 }

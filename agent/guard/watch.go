@@ -98,6 +98,9 @@ func (w *Watch) GuardBeatNs() int64 { return w.guard.beatNs.Load() }
 // StaleNs is the age of the beat from which the guard damps.
 func (w *Watch) StaleNs() int64 { return w.staleNs }
 
+// Trips are the guard's latches in this session. A latch that Look sees is counted.
+func (w *Watch) Trips() uint64 { return w.guard.trips.Load() - w.trips }
+
 // PID is the guard's process.
 func (w *Watch) PID() int { return w.pid }
 
@@ -123,7 +126,7 @@ func (w *Watch) Status(s *Status) {
 	s.PID, s.Armed = w.pid, epoch != 0
 	s.Latched = epoch != 0 && w.guard.latched.Load() == epoch
 	s.Sending = w.guard.sending.Load() != 0
-	s.Trips, s.Frames = w.guard.trips.Load()-w.trips, w.guard.frames.Load()-w.frames
+	s.Trips, s.Frames = w.Trips(), w.guard.frames.Load()-w.frames
 	s.BeatNs, s.LatchedNs, s.DampedNs = w.guard.beatNs.Load(), w.guard.latchedNs.Load(), w.guard.dampedNs.Load()
 	s.KillErrors = w.guard.killErrors.Load()
 	w.guard.late.Read(&s.Lateness)

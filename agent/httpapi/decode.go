@@ -7,11 +7,14 @@ import (
 	"math"
 	"mime"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/openclaw-rl/openclaw/agent/control"
 )
 
 // bodyLimit of a request, bytes.
@@ -26,7 +29,8 @@ type (
 		Expires *float64 `json:"expires"` // s, on the robot's clock
 	}
 	modeBody struct {
-		Mode *string `json:"mode"`
+		Mode  *string `json:"mode"`
+		Trips *uint64 `json:"trips"` // with damp, and there not required: the guard's that whoever asks was shown
 	}
 	estopBody struct {
 		Level *string `json:"level"`
@@ -142,15 +146,19 @@ func decodeCommand(body []byte) (v [3]float32, expiresNs int64, err error) {
 // maxClockS keeps seconds within an int64 of ns: 285 years.
 const maxClockS = 9e9
 
-func decodeMode(body []byte) (string, error) {
+// decodeMode reads the mode asked for and, with damp, the trips that whoever asks was shown; nil: not said.
+func decodeMode(body []byte) (mode string, trips *uint64, err error) {
 	var b modeBody
 	if err := decode(body, &b); err != nil {
-		return "", err
+		return "", nil, err
 	}
-	if b.Mode == nil {
-		return "", missing("mode")
+	switch {
+	case b.Mode == nil:
+		return "", nil, missing("mode")
+	case b.Trips != nil && *b.Mode != control.Damp.String():
+		return "", nil, badRequest("trips", "belongs to mode damp alone")
 	}
-	return *b.Mode, nil
+	return *b.Mode, b.Trips, nil
 }
 
 // decodeEStop says whether the level is cut. Nothing at all means settle: a stop
@@ -214,8 +222,13 @@ func kindName(k jsontext.Kind) string {
 }
 
 func wantName(e *json.SemanticError) string {
-	if e.GoType != nil && e.GoType.Kind().String() == "string" {
-		return "a string"
+	if e.GoType != nil {
+		switch e.GoType.Kind() {
+		case reflect.String:
+			return "a string"
+		case reflect.Uint64:
+			return "a whole number, at least 0"
+		}
 	}
 	return "a number"
 }

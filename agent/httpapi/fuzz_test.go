@@ -32,6 +32,7 @@ var goodBodies = []bad{
 	{"command", `{"vx":0.5,"vy":-0.1,"wz":0.3,"expires":11.5}`, ""},
 	{"command", `{"vx":-0,"vy":1e-400,"wz":0e99,"expires":0}`, ""},
 	{"mode", `{"mode":"stand"}`, ""},
+	{"mode", `{"mode":"damp","trips":3}`, ""},
 	{"arm", `{}`, ""},
 	{"estop", `{"level":"cut"}`, ""},
 }
@@ -107,16 +108,25 @@ func checkSentence(t *testing.T, err error) {
 	}
 }
 
-// FuzzMode: whatever is accepted is one object with a string for its one member.
+// FuzzMode: whatever is accepted is one object with a string for its mode and, with damp, perhaps a count.
 func FuzzMode(f *testing.F) {
 	seed(f, "mode")
 	f.Fuzz(func(t *testing.T, body []byte) {
-		mode, err := decodeMode(body)
+		mode, trips, err := decodeMode(body)
 		if err != nil {
 			checkSentence(t, err)
 			return
 		}
-		oneString(t, body, "mode", mode)
+		var said struct {
+			Mode  string
+			Trips *uint64
+		}
+		switch err := json.Unmarshal(body, &said); {
+		case err != nil || said.Mode != mode || (said.Trips == nil) != (trips == nil):
+			t.Fatalf("%q was taken as %s, trips %v (%v)", body, mode, trips, err)
+		case trips != nil && (mode != "damp" || *said.Trips != *trips):
+			t.Fatalf("%q was taken as %s, trips %d", body, mode, *trips)
+		}
 	})
 }
 

@@ -76,6 +76,17 @@ func (f *fakeAgent) SetMode(ctx context.Context, m control.Mode) error {
 	return err
 }
 
+func (f *fakeAgent) Damp(ctx context.Context, shown uint64) error {
+	if f.block != nil {
+		f.block(ctx)
+	}
+	err := f.called("damp, shown %d", shown)
+	if err == nil {
+		f.set(func(s *control.Snapshot) { s.Mode = control.Damp })
+	}
+	return err
+}
+
 func (f *fakeAgent) EStop(ctx context.Context, cut bool) error {
 	if f.blockEStop != nil {
 		f.blockEStop(ctx)

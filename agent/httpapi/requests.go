@@ -53,6 +53,8 @@ func asAPI(err error) *apiError {
 		return &apiError{status: http.StatusConflict, Code: "older", Field: "expires", Text: err.Error()}
 	case errors.Is(err, control.ErrNoFirstContact):
 		return &apiError{status: http.StatusConflict, Code: "first_contact", Text: err.Error()}
+	case errors.As(err, &refusal) && refusal.Reason == control.TrippedMeanwhile:
+		return &apiError{status: http.StatusConflict, Code: "tripped", Text: err.Error()}
 	case errors.As(err, &refusal):
 		return &apiError{status: http.StatusConflict, Code: "refused", Text: err.Error()}
 	case errors.Is(err, context.DeadlineExceeded):
@@ -151,16 +153,39 @@ func (s *Server) command(_ context.Context, body []byte) error {
 }
 
 func (s *Server) mode(ctx context.Context, body []byte) error {
-	name, err := decodeMode(body)
+	name, trips, err := decodeMode(body)
 	if err != nil {
 		return err
 	}
-	for _, m := range []control.Mode{control.Damp, control.Stand, control.Policy, control.Sit} {
+	if name == control.Damp.String() {
+		return s.oneOf(func() error { return s.damp(ctx, trips) })
+	}
+	for _, m := range []control.Mode{control.Stand, control.Policy, control.Sit} {
 		if name == m.String() {
 			return s.oneOf(func() error { return s.agent.SetMode(ctx, m) })
 		}
 	}
 	return badRequest("mode", fmt.Sprintf("is %q, want damp, stand, policy or sit", short(name)))
+}
+
+// damp clears no trip of the guard that whoever asks cannot have seen: by their own word, or else by what this server has answered so far.
+// A request that waited while this process stood still comes behind the trip, and was sent before it.
+func (s *Server) damp(ctx context.Context, trips *uint64) error {
+	shown := s.shown.Load()
+	if trips != nil {
+		shown = *trips
+	}
+	err := s.agent.Damp(ctx, shown)
+	if refusal := new(control.Refusal); errors.As(err, &refusal) && refusal.Reason == control.TrippedMeanwhile {
+		s.show(uint64(refusal.Value)) // by this very answer
+	}
+	return err
+}
+
+// show remembers how many trips somebody is told.
+func (s *Server) show(trips uint64) {
+	for old := s.shown.Load(); trips > old && !s.shown.CompareAndSwap(old, trips); old = s.shown.Load() {
+	}
 }
 
 func (s *Server) arm(ctx context.Context, body []byte) error {

@@ -28,8 +28,10 @@ type Agent interface {
 	// NowNs is the loop's monotonic clock; commands end on it.
 	NowNs() int64
 	Arm(ctx context.Context) error
-	// SetMode asks for damp, stand, policy or sit.
+	// SetMode asks for stand, policy or sit.
 	SetMode(ctx context.Context, m control.Mode) error
+	// Damp asks for damp, for somebody who was shown so many trips of the guard.
+	Damp(ctx context.Context, shown uint64) error
 	// EStop stops: damping at once when cut, else by sitting down. It must not
 	// wait for an Arm or SetMode that is under way.
 	EStop(ctx context.Context, cut bool) error
@@ -139,6 +141,7 @@ type Server struct {
 	pulse   pulse
 	port    atomic.Uint32 // of the listener; 0 before Serve
 	waiting chan struct{}
+	shown   atomic.Uint64 // trips of the guard that somebody was told of
 }
 
 // New makes a server.
@@ -192,7 +195,7 @@ func (s *Server) table(metrics gin.HandlerFunc) []route {
 		{"GET", "/", s.index, "this page", ""},
 		{"GET", "/api/v1/state", s.state, "everything about the robot, one tick", ""},
 		{"POST", "/api/v1/arm", s.act(s.arm), "begin to send to the robot: a person looks at it first", `{}`},
-		{"POST", "/api/v1/mode", s.act(s.mode), "damp, stand, policy or sit", `{"mode":"stand"}`},
+		{"POST", "/api/v1/mode", s.act(s.mode), "damp, stand, policy or sit; with damp, `trips` says which trips of the guard you have seen", `{"mode":"stand"}`},
 		{"POST", "/api/v1/command", s.act(s.command), "velocity (m/s, m/s, rad/s) until `expires`, at most 2 s ahead on the clock of /api/v1/state; send 10 a second", `{"vx":0.5,"vy":0,"wz":0,"expires":'$(curl -s http://HOST/api/v1/state | jq .clock+1)'}`},
 		{"POST", "/api/v1/estop", s.act(s.estop), "settle: sit down, then damp; cut: damp at once", `{"level":"settle"}`},
 		{"GET", "/healthz", s.healthz, "200 while the control loop ticks", ""},

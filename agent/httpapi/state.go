@@ -211,7 +211,9 @@ type Limited struct {
 func (s *Server) state(c *gin.Context) {
 	var snap control.Snapshot
 	s.agent.Snapshot(&snap)
-	reply(c, 200, newState(&snap, &s.info))
+	all := newState(&snap, &s.info)
+	s.show(all.Guard.Trips)
+	reply(c, 200, all)
 }
 
 // newState shows a snapshot; it accepts any content.
