@@ -270,22 +270,26 @@ func TestDoctorFirstContact(t *testing.T) {
 // TestDoctorRobotRestarts: a robot that starts anew in the middle is examined anew, and what it showed before is forgotten.
 func TestDoctorRobotRestarts(t *testing.T) {
 	dir := t.TempDir()
-	robot := hungRobot(t, "gyro_sign,axis=y@0")
+	robot := hungRobot(t)
 	restarted, asked := false, []string{}
 	d := runDoctor(t, func(e *doctorEvent) []string {
 		asked = append(asked, e.Step)
-		if e.Step == "roll_left" && !restarted {
+		switch {
+		case e.Step == "roll_left" && !restarted:
 			restarted = true
-			return []string{"clear@now", "restart@now"} // and what was wrong is mended
+			return []string{"restart@now"}
+		case e.Step == "nose_down" && !restarted:
+			return []string{"turn,axis=pitch,rad=-0.45@now"} // the wrong way, which is forgotten, too
 		}
 		return does(e)
 	}, robot, contactArgs(dir, only("nose_down", "roll_left")...)...)
-	// Asked twice for what the mirrored sensor made wrong, then for all anew.
-	if want := []string{"nose_down", "roll_left", "nose_down", "roll_left"}; !slices.Equal(slices.Compact(asked), want) {
+	// Twice for what was done wrong, then for all anew.
+	asked = slices.Compact(asked)
+	if want := []string{"nose_down", "roll_left", "nose_down", "roll_left"}; !slices.Equal(asked, want) {
 		t.Errorf("asked for %v, want %v", asked, want)
 	}
 	f := d.find("robot_restarted")
-	if f == nil || f.Level != "warning" || !strings.Contains(f.Text, "the robot started anew: its clock went back from ") || d.find("gyro_sign") != nil || d.code != 1 {
+	if f == nil || f.Level != "warning" || !strings.Contains(f.Text, "the robot started anew: its clock went back from ") || d.find("imu_axes") != nil || d.code != 1 {
 		t.Errorf("exit code %d: %+v", d.code, d.Findings)
 	}
 	told := 0
