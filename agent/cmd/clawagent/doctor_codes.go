@@ -41,7 +41,7 @@ var ownCodes = []struct{ code, by, title, remedy string }{
 
 	{"sport_mode", "link", "Sport mode is on", link.LowLevelHelp},
 	{"sport_mode_off", "link", "Sport mode is off", ""},
-	{"sport_mode_unknown", "link", "Nobody knows whether sport mode is off", "Check cable and address. If the robot lies or hangs and its sport mode is off, say so with --arm. " + link.LowLevelHelp},
+	{"sport_mode_unknown", "link", "Nobody knows whether sport mode is off", "Check cable and address. If the robot lies or hangs and its sport mode is off, say so with --arm (for a first contact, --hung). " + link.LowLevelHelp},
 	{"high_level_unclear", "link", "What answers is no Go1's high-level service", "Give the address of the high-level service with --high, 192.168.123.161:8082 on a Go1."},
 	{"route", "link", "The way to the robot is short", ""},
 	{"route_wireless", "link", "The way to the robot leads over a radio", "Use a cable: a radio link stalls for longer than a walking robot stands."},
