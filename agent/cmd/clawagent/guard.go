@@ -42,7 +42,7 @@ until a person asks for damp, then for stand.
 
 run starts one by itself. On a robot it has a unit of its own, so that whatever
 ends the agent's leaves it alone; run finds it at guard.socket. One guard serves
-one robot.
+one robot, for agents of its own user and of root.
 
 SIGINT, SIGTERM and SIGHUP do not end it while the robot is armed. A guard that
 run started outlives a killed agent, damps on, and hands over to the next run; it
@@ -50,7 +50,9 @@ ends by itself when the agent has ended in order, with the robot's answer that i
 is damped, or else when the robot has been silent for ten minutes (ten seconds
 where it was a program on this machine and has ended).
 
---status asks the guard that runs.`,
+Its log, on standard error, says when it tripped and how old the beat was, whom
+it killed, and how many frames could not be sent. --status asks the guard that
+runs; its user and root may.`,
 		Example: `  clawagent guard --robot udp://192.168.123.10:8007
   clawagent guard --robot udp://192.168.123.10:8007 --socket /run/clawagent/guard.sock
   clawagent guard --status --json --robot udp://127.0.0.1:8007`,
@@ -210,7 +212,7 @@ func (g *guarding) join() error {
 // start there is no client then. What a guard says is final, and so is its silence; waited for is one that is just about to end (as the guard
 // of another user does behind its agent; it is relieved, but not given the robot), and one whose agent is.
 func relieve(socket string, robot netip.AddrPort, start func() (*guard.Client, error)) (*guard.Client, error) {
-	for ends, lives := 0, 0; ; time.Sleep(guardPause) {
+	for again := (waited{}); ; time.Sleep(guardPause) {
 		c, err := guard.Dial(socket)
 		if errors.Is(err, guard.ErrNoGuard) {
 			if start == nil {
@@ -227,21 +229,27 @@ func relieve(socket string, robot netip.AddrPort, start func() (*guard.Client, e
 		if err == nil {
 			return c, nil
 		}
-		c.Close()
-		refused := new(guard.Refusal)
-		switch {
-		case errors.As(err, &refused) && refused.Code == guard.AgentLives:
-			if lives++; lives > reapTries {
-				return nil, err
-			}
-		case errors.As(err, &refused), errors.Is(err, os.ErrDeadlineExceeded):
+		if c.Close(); !again.allows(err) {
 			return nil, err
-		default:
-			if ends++; ends == guardTries {
-				return nil, err
-			}
 		}
 	}
+}
+
+// waited counts what relieve has waited for.
+type waited struct{ ends, lives int }
+
+// allows says whether it tries again behind err.
+func (w *waited) allows(err error) bool {
+	refused := new(guard.Refusal)
+	switch {
+	case errors.As(err, &refused) && refused.Code == guard.AgentLives:
+		w.lives++
+		return w.lives <= reapTries
+	case errors.As(err, &refused), errors.Is(err, os.ErrDeadlineExceeded):
+		return false
+	}
+	w.ends++
+	return w.ends < guardTries
 }
 
 // set makes c the connection, unless close came meanwhile.

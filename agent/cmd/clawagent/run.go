@@ -138,6 +138,10 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), 2) + 1) // the loop's thread keeps one to itself
 
 	unlock, err := lockRobot(cfg.low())
+	for n := 0; n < reapTries && errors.Is(err, errLocked); n++ { // perhaps by one that was killed just now
+		time.Sleep(guardPause)
+		unlock, err = lockRobot(cfg.low())
+	}
 	if err != nil {
 		return err
 	}
