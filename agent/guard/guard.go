@@ -230,8 +230,13 @@ func (g *Guard) Step(nowNs, lateNs int64) {
 	g.page.late.Add(lateNs)
 	g.cycles.Add(1)
 	s := g.current.Load()
-	if s != g.seen.Load() {
-		g.quiet(g.seen.Load())
+	if before := g.seen.Load(); s != before {
+		g.quiet(before)
+		g.outside(before) // its last latch, too, is in force: it has ended
+		if s != nobody {  // whose latches are its own
+			g.page.latchedNs.Store(0)
+			g.page.dampedNs.Store(0)
+		}
 		g.page.untilNs.Store(0)
 		g.page.session.Store(s.number)
 		g.seen.Store(s) // from here on the session before is not touched

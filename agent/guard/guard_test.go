@@ -253,6 +253,48 @@ func TestStoppedWithinTheWindow(t *testing.T) {
 	}
 }
 
+// TestLatchesOfASession: a next agent's status tells of no latch before its own. Of an agent that has ended, the newest is in force, also
+// where the guard had not looked again before somebody came to take its place.
+func TestLatchesOfASession(t *testing.T) {
+	r := newRig(t, stale).standing()
+	r.killErr = unix.EPERM
+	r.onSend = func(func() error) error { // it stands still within the window
+		r.onSend = nil
+		r.stopped = true
+		for range 40 {
+			r.step()
+		}
+		return errors.New("the process is dead")
+	}
+	r.loop.Tick(r.clock.now)
+	r.watch.Open() // dead: nothing has closed it
+	if rep := r.guard.Report(); rep.Trips != 1 || rep.LatchedNs != 0 || rep.DampedNs == 0 {
+		t.Fatalf("%+v", rep)
+	}
+	r.endAgent()
+	next := connect(t, r.guard)
+	done := make(chan error, 1)
+	go func() { done <- next.Take(r.robot.Addr()) }()
+	for r.guard.Report().AgentPID != 0 {
+		time.Sleep(50 * time.Microsecond)
+	}
+	r.guard.Step(r.clock.now, 0) // it finds the session changed at once
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if rep := r.guard.Report(); rep.LatchedNs == 0 || rep.DampedNs == 0 {
+		t.Errorf("the latch of the agent that has ended is in force since %d, damped at %d", rep.LatchedNs, rep.DampedNs)
+	}
+	w := r.register(next, r.registration(stale))
+	var s guard.Status
+	if w.Status(&s); s.LatchedNs != 0 || s.DampedNs != 0 || s.Trips != 0 {
+		t.Errorf("the next agent is told %+v", s)
+	}
+	if rep := r.guard.Report(); rep.LatchedNs != 0 || rep.DampedNs != 0 || rep.Trips != 1 {
+		t.Errorf("the guard tells %+v", rep)
+	}
+}
+
 // TestPreemptedWithinTheWindow: a loop whose thread is of ordinary priority may have lost its core between the last look and the kernel.
 // It is healthy, and gets longer than one that runs before all others.
 func TestPreemptedWithinTheWindow(t *testing.T) {

@@ -29,8 +29,8 @@ type agentPage struct {
 type guardPage struct {
 	session   atomic.Uint64 // whose turn it is; 0: nobody's
 	latched   atomic.Uint64 // newest epoch that was latched
-	latchedNs atomic.Int64  // since then no torque frame was handed to the kernel; 0: one still might be
-	dampedNs  atomic.Int64  // first damping frame after that
+	latchedNs atomic.Int64  // since then no torque frame was handed to the kernel; 0: one still might be, or no latch in this session
+	dampedNs  atomic.Int64  // first damping frame after that; 0: none in this session
 	trips     atomic.Uint64 // latches since the guard started
 	killed    atomic.Uint64 // of these, with the agent killed because its window stayed open
 	beatNs    atomic.Int64  // CLOCK_MONOTONIC of the newest cycle
