@@ -133,12 +133,11 @@ func (l *Loop) shut() {
 // tripped says that the guard has latched the present epoch.
 func (l *Loop) tripped() bool { return l.guard != nil && l.guard.Look() == guard.Tripped }
 
-// rearm begins a new epoch where the guard has latched the present one: a person clears what is latched.
-func (l *Loop) rearm() {
-	if l.tripped() {
-		l.guard.Begin()
-	}
-}
+// trips are those that a person has to have been shown.
+func (l *Loop) trips() uint64 { return l.guardTrips() }
+
+// begin begins a new epoch: a person clears what is latched.
+func (l *Loop) begin() { l.guard.Begin() }
 
 // disarm ends the guard's part in order: the robot has shown that it has the last damping frames. Where it has not, the epoch stays, and
 // the guard damps on.

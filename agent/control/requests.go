@@ -201,12 +201,11 @@ func (l *Loop) apply(now int64, r *request) Reason {
 			return NotArmed
 		}
 		l.setMode(now, Damp, PhaseNone)
-		if n := l.guardTrips(); l.tripped() && n != r.trips {
+		if n, ok := unlatch(l, r.trips); !ok {
 			r.answer.Value = float64(n)
 			return TrippedMeanwhile
 		}
 		l.judge.Clear()
-		l.rearm()
 	case wantCut:
 		l.stops.Add(1)
 		l.judge.Raise(now, safety.Cut, safety.OperatorCut, -1)
@@ -255,6 +254,28 @@ func (l *Loop) apply(now int64, r *request) Reason {
 		l.setMode(now, Policy, PhaseBlend)
 	}
 	return Accepted
+}
+
+// latch is the guard's part of a damp: *Loop.
+type latch interface {
+	tripped() bool
+	trips() uint64
+	begin()
+}
+
+// unlatch begins a new epoch where the guard has latched the present one, if whoever asks was shown all trips. It looks first and counts
+// then: the guard counts before it latches, so that a trip that is seen is counted, and one that comes behind the look stays latched.
+func unlatch(g latch, shown uint64) (trips uint64, ok bool) {
+	tripped := g.tripped()
+	trips = g.trips()
+	switch {
+	case !tripped:
+		return trips, true
+	case trips != shown:
+		return trips, false
+	}
+	g.begin()
+	return trips, true
 }
 
 func (l *Loop) notNamed() Reason {
