@@ -97,7 +97,7 @@ func (l *Loop) unguarded() bool { return l.parts.NeedGuard && !l.guardAlive() }
 // lastLook is the last thing before a torque frame leaves: was this thread held up just now, and has the guard latched? The guard's
 // window opens before the look and closes behind the frame, in shut, so that one of the two always sees the other; see package guard.
 func (l *Loop) lastLook(now, deadlineNs int64) bool {
-	limit, look := int64(l.parts.Safety.LoopLateMs*1e6), guard.Free
+	limit, look := l.lateLimit(), guard.Free
 	if l.guard != nil {
 		limit = min(limit, l.guard.StaleNs())
 		l.guard.Open()
@@ -115,7 +115,7 @@ func (l *Loop) lastLook(now, deadlineNs int64) bool {
 		l.judge.Raise(now, safety.Damp, safety.GuardLost, -1)
 	case late:
 		l.judge.Raise(now, safety.Damp, safety.LoopLate, -1)
-		l.stats.Trips++
+		l.trip()
 	default:
 		return true
 	}

@@ -142,6 +142,7 @@ type Loop struct {
 	unanswered      int   // lockstep: ticks in a row
 	endNs           int64 // when the last damping began, while stopping
 	stats           Stats
+	tripTick        uint64 // of the newest of stats.Trips
 	endErr          error
 }
 
@@ -312,6 +313,12 @@ func (l *Loop) Tick(deadlineNs int64) (end bool) {
 	}
 	l.tickedNs = now
 	l.watchGuard(now)
+	// Before a request that waited meanwhile. Where the guard has tripped, that is the cause.
+	if l.mode.torque() && late >= l.lateLimit() && !l.tripped() {
+		l.judge.Raise(now, safety.Damp, safety.LoopLate, -1)
+		l.trip()
+		l.setMode(now, Damp, PhaseNone)
+	}
 
 	got := l.receive(now)
 	if l.sportSeen.Swap(false) && l.silent.Load() && !l.mode.torque() && l.mode != Idle {
@@ -350,6 +357,15 @@ func (l *Loop) Tick(deadlineNs int64) (end bool) {
 	l.modeNow.Store(uint32(l.mode))
 	l.publishSnapshot(now)
 	return end
+}
+
+// lateLimit is the lateness of its own at which the loop damps.
+func (l *Loop) lateLimit() int64 { return int64(l.parts.Safety.LoopLateMs * 1e6) }
+
+// trip counts a damping for the loop's own lateness.
+func (l *Loop) trip() {
+	l.stats.Trips++
+	l.tripTick = l.stats.Ticks
 }
 
 // driving says whether the policy's output reaches the motors.

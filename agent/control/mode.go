@@ -87,7 +87,7 @@ const (
 	StoppedMeanwhile
 	LinkFails
 	NoGuard
-	TrippedMeanwhile // Value: the guard's trips
+	TrippedMeanwhile // Value: the guard's trips; and for the loop's own lateness
 	Stopping
 )
 
@@ -112,7 +112,7 @@ var reasonTexts = [...]string{
 	StoppedMeanwhile: "somebody stopped it meanwhile",
 	LinkFails:        "frames cannot be sent to the robot",
 	NoGuard:          "there is no guard: nothing would damp the robot if this program died",
-	TrippedMeanwhile: "the guard has tripped meanwhile, %.0f times by now: the robot is damped, and stays so. Look at it, then ask for damp again",
+	TrippedMeanwhile: "the robot was damped meanwhile, by the guard, %.0f times by now, or for the loop's own lateness, and stays so. Look at it, then ask for damp again",
 	Stopping:         "the program is stopping",
 }
 

@@ -64,7 +64,7 @@ func (l *Loop) obey(now int64, v *safety.Verdict) {
 	case v.Severity >= safety.Damp:
 		if l.mode.torque() {
 			if v.Fault == safety.LoopLate {
-				l.stats.Trips++
+				l.trip()
 			}
 			l.setMode(now, Damp, PhaseNone)
 		}

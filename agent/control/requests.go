@@ -16,6 +16,7 @@ type request struct {
 	want   want
 	stops  uint64 // arm: emergency stops when it was asked for
 	trips  uint64 // damp: the guard's that whoever asks was shown
+	late   uint64 // damp: the loop's own of which whoever asks knows
 	answer Refusal
 	done   atomic.Bool
 }
@@ -31,6 +32,10 @@ const (
 	wantSettle
 	wantCut
 )
+
+// seenTicks of the loop, 300 ms, pass until a person can have seen that it damped for its own lateness. They are ticks that ran, not time:
+// a program that stands still twice has had no time between.
+const seenTicks = uint64(300e6 / PeriodNs)
 
 // ask hands a request to the loop and waits for its answer.
 func (l *Loop) ask(ctx context.Context, w want) error {
@@ -84,7 +89,9 @@ func (l *Loop) Arm(ctx context.Context) error {
 func (l *Loop) SetMode(ctx context.Context, m Mode) error {
 	switch m {
 	case Damp:
-		return l.Damp(ctx, l.guardTrips())
+		var s Snapshot
+		l.Snapshot(&s)
+		return l.submit(ctx, &request{want: wantDamp, trips: l.guardTrips(), late: s.Stats.Trips, answer: Refusal{Joint: -1}})
 	case Stand:
 		if err := l.mayBegin(); err != nil {
 			return err
@@ -114,7 +121,8 @@ func (l *Loop) SetMode(ctx context.Context, m Mode) error {
 
 // Damp damps, and clears what is latched. shown is how many trips of the guard whoever asks has been shown (guard.Status.Trips, of Guard): if
 // there have been others, they stay latched, and the Refusal's Value says how many there are. A request that waited while this program
-// stood still must not clear the trip that came of that. SetMode clears what has come until it is called.
+// stood still must not clear the trip that came of that. Nor what the loop itself did then for its own lateness, which nobody counts for
+// whoever asks: that stays latched for seenTicks. SetMode clears what has come until it is called.
 func (l *Loop) Damp(ctx context.Context, shown uint64) error {
 	return l.submit(ctx, &request{want: wantDamp, trips: shown, answer: Refusal{Joint: -1}})
 }
@@ -201,6 +209,10 @@ func (l *Loop) apply(now int64, r *request) Reason {
 			return NotArmed
 		}
 		l.setMode(now, Damp, PhaseNone)
+		if l.stats.Trips != r.late && l.stats.Ticks-l.tripTick < seenTicks {
+			r.answer.Value = float64(l.guardTrips())
+			return TrippedMeanwhile
+		}
 		if n, ok := unlatch(l, r.trips); !ok {
 			r.answer.Value = float64(n)
 			return TrippedMeanwhile
