@@ -168,24 +168,18 @@ func (s *Server) mode(ctx context.Context, body []byte) error {
 	return badRequest("mode", fmt.Sprintf("is %q, want damp, stand, policy or sit", short(name)))
 }
 
-// damp clears no trip of the guard that whoever asks cannot have seen: by their own word, or else by what this server has answered so far.
+// damp clears no trip of the guard that whoever asks cannot have seen: by their own word, or else by what this server has told so far.
 // A request that waited while this process stood still comes behind the trip, and was sent before it.
 func (s *Server) damp(ctx context.Context, trips *uint64) error {
-	shown := s.shown.Load()
-	if trips != nil {
-		shown = *trips
+	if trips == nil {
+		seen := s.told.seen(s.ticks())
+		trips = &seen
 	}
-	err := s.agent.Damp(ctx, shown)
+	err := s.agent.Damp(ctx, *trips)
 	if refusal := new(control.Refusal); errors.As(err, &refusal) && refusal.Reason == control.TrippedMeanwhile {
-		s.show(uint64(refusal.Value)) // by this very answer
+		s.told.tell(uint64(refusal.Value), s.ticks) // by this very answer
 	}
 	return err
-}
-
-// show remembers how many trips somebody is told.
-func (s *Server) show(trips uint64) {
-	for old := s.shown.Load(); trips > old && !s.shown.CompareAndSwap(old, trips); old = s.shown.Load() {
-	}
 }
 
 func (s *Server) arm(ctx context.Context, body []byte) error {

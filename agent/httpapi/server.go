@@ -141,7 +141,7 @@ type Server struct {
 	pulse   pulse
 	port    atomic.Uint32 // of the listener; 0 before Serve
 	waiting chan struct{}
-	shown   atomic.Uint64 // trips of the guard that somebody was told of
+	told    told
 }
 
 // New makes a server.

@@ -212,8 +212,8 @@ func (s *Server) state(c *gin.Context) {
 	var snap control.Snapshot
 	s.agent.Snapshot(&snap)
 	all := newState(&snap, &s.info)
-	s.show(all.Guard.Trips)
 	reply(c, 200, all)
+	s.told.tell(all.Guard.Trips, s.ticks)
 }
 
 // newState shows a snapshot; it accepts any content.

@@ -304,6 +304,9 @@ type state struct {
 		States uint64 `json:"states"`
 		Sent   uint64 `json:"sent"`
 	} `json:"loop"`
+	Guard struct {
+		Trips uint64 `json:"trips"`
+	} `json:"guard"`
 	Limited struct {
 		Clamped, Capped, Refused uint64
 	} `json:"limited"`
@@ -342,6 +345,12 @@ func (p *pair) post(what, body string) (code int, answer string) {
 		p.t.Fatalf("POST %s %s: %v", what, body, err)
 	}
 	return code, string(b)
+}
+
+// damp asks for damp, and has what is latched cleared, for somebody who has seen s.
+func (p *pair) damp(s *state) (code int, answer string) {
+	p.t.Helper()
+	return p.post("mode", fmt.Sprintf(`{"mode":"damp","trips":%d}`, s.Guard.Trips))
 }
 
 func (p *pair) must(what, body string) {
@@ -444,7 +453,7 @@ func (p *pair) standAgain() (cleared []string) {
 		case s.fault() != "":
 			p.t.Logf("fault %s: once more", s.fault())
 			cleared = append(cleared, s.fault())
-			p.post("mode", `{"mode":"damp"}`)
+			p.damp(&s) // refused where the guard has tripped since
 		case s.Mode == "listen" || s.Mode == "damp":
 			p.post("mode", `{"mode":"stand"}`) // refused while it slides down, or has sent too few states
 			time.Sleep(50 * time.Millisecond)

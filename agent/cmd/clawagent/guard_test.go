@@ -74,7 +74,7 @@ func (a *agent) standOn() {
 			a.t.Fatalf("does not stand: mode %s, fault %+v", s.Mode, s.Fault)
 		case s.Fault != nil:
 			a.t.Logf("fault %s: once more", s.Fault.Name)
-			if status, answer := a.try("/api/v1/mode", `{"mode":"damp"}`); status != 200 {
+			if status, answer := a.damp(); status != 200 {
 				a.t.Logf("damp: %s", answer) // the guard has tripped since
 			}
 			asked = false
@@ -83,6 +83,19 @@ func (a *agent) standOn() {
 			status, _ := a.try("/api/v1/mode", `{"mode":"stand"}`)
 			asked = status == 200
 		}
+	}
+}
+
+// damp asks for damp, for somebody who has seen the guard's trips.
+func (a *agent) damp() (status int, answer string) {
+	a.t.Helper()
+	return a.try("/api/v1/mode", fmt.Sprintf(`{"mode":"damp","trips":%d}`, a.guard().Trips))
+}
+
+func (a *agent) mustDamp() {
+	a.t.Helper()
+	if status, answer := a.damp(); status != 200 {
+		a.t.Fatalf("damp: %d %s", status, answer)
 	}
 }
 
@@ -255,7 +268,7 @@ func TestGuardDampsForAStoppedAgent(t *testing.T) {
 	if g := a.guard(); g.Trips != trips+1 || !g.Latched {
 		t.Errorf("%+v", g)
 	}
-	a.post("/api/v1/mode", `{"mode":"damp"}`)
+	a.mustDamp()
 	a.standOn()
 	if g := a.guard(); g.Latched {
 		t.Errorf("%+v", g)
@@ -296,14 +309,14 @@ func TestGuardIsKilled(t *testing.T) {
 	if !strings.Contains(a.said(), "the guard has ended") {
 		t.Error("the journal says nothing of it")
 	}
-	a.post("/api/v1/mode", `{"mode":"damp"}`)
+	a.mustDamp()
 	a.standOn()
 	if err := syscall.Kill(a.guard().PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	a.waitFor("the loss is seen", func() bool { s := a.state(); return s.Fault != nil && !a.guard().Alive })
 	a.waitFor("it lies", func() bool { return a.state().Mode == "damp" })
-	a.post("/api/v1/mode", `{"mode":"damp"}`)
+	a.mustDamp()
 	if status, answer := a.try("/api/v1/mode", `{"mode":"stand"}`); status != 409 || !strings.Contains(answer, "there is no guard") {
 		t.Errorf("stand without a guard: %d %s", status, answer)
 	}
