@@ -67,7 +67,7 @@ type Config struct {
 	Started func() string
 	// Alone guards were started by an agent: they end by themselves once nobody needs them.
 	Alone bool
-	// Log must not be nil. The loop does not know it.
+	// Log must not be nil. The loop does not know it, and what stops taking it stops nobody.
 	Log *slog.Logger
 	// Probe looks for sport mode; nil: link.ProbeSport.
 	Probe func(ctx context.Context, high netip.AddrPort, timeout time.Duration) (link.SportReport, error)
@@ -80,6 +80,7 @@ type Config struct {
 // Guard watches one robot's agents, one after the other.
 type Guard struct {
 	cfg   Config
+	log   *aside // that cfg.Log writes to
 	clock Clock
 	page  *guardPage
 	keep  *mapping
@@ -164,7 +165,9 @@ func New(cfg Config) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{cfg: cfg, clock: cfg.Clock, page: keep.guard(), keep: keep, file: readable, user: os.Geteuid(), asked: make(chan struct{}, 1)}
+	log := newAside()
+	cfg.Log = slog.New(asideHandler{cfg.Log.Handler(), log})
+	g := &Guard{cfg: cfg, log: log, clock: cfg.Clock, page: keep.guard(), keep: keep, file: readable, user: os.Geteuid(), asked: make(chan struct{}, 1)}
 	g.life, g.endLife = context.WithCancel(context.Background())
 	g.current.Store(nobody)
 	g.seen.Store(nobody)

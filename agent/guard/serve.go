@@ -78,6 +78,8 @@ func (g *Guard) End() {
 // Serve watches the agents that register on l, and the one at the other end of first, which may be nil. It returns when End was called
 // and no robot is armed, and by itself if the guard is Alone; l and first are closed then.
 func (g *Guard) Serve(l *net.UnixListener, first *net.UnixConn) error {
+	go g.log.run()
+	defer g.log.close()
 	started, looped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(looped)
@@ -281,10 +283,10 @@ func (g *Guard) greet(conn *net.UnixConn) {
 		defer conn.Close()
 		defer stop()
 		if mine := g.talk(conn); mine != nil && g.life.Err() == nil { // it was not we who hung up
+			mine.gone.Store(true)
 			if mine.page.epoch.Load() != 0 {
 				g.cfg.Log.Error("the agent is gone and had not disarmed: damping in its place", "agent", mine.pid, "session", mine.number)
 			}
-			mine.gone.Store(true)
 		}
 	})
 }
