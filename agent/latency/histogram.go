@@ -34,8 +34,9 @@ func (h *Histogram) Add(ns int64) {
 	h.MaxNs = max(h.MaxNs, ns)
 }
 
+// bucketOf the duration; its upper edge belongs to a bucket, as to one of Prometheus.
 func bucketOf(ns int64) int {
-	v := uint64(ns) / (base / 8) // eighths of the base
+	v := uint64(max(ns-1, 0)) / (base / 8) // eighths of the base
 	if v < 8 {
 		return 0
 	}
@@ -43,7 +44,7 @@ func bucketOf(ns int64) int {
 	return min(octave*8+int(v>>octave)-8+1, Buckets-1)
 }
 
-// UpperNs is the upper edge of a bucket.
+// UpperNs is the upper edge of a bucket, the longest duration in it.
 func UpperNs(bucket int) int64 {
 	if bucket == 0 {
 		return base

@@ -11,12 +11,12 @@ func TestBuckets(t *testing.T) {
 		if hi <= lo || float64(hi) > 1.15*float64(lo) && lo > base {
 			t.Fatalf("bucket %d from %d to %d ns", i, lo, hi)
 		}
-		if a, b := bucketOf(lo), bucketOf(hi-1); a != i || b != i {
-			t.Fatalf("%d and %d ns lie in buckets %d and %d, want %d", lo, hi-1, a, b, i)
+		if a, b := bucketOf(lo+1), bucketOf(hi); a != i || b != i {
+			t.Fatalf("%d and %d ns lie in buckets %d and %d, want %d", lo+1, hi, a, b, i)
 		}
 	}
-	if a, b := bucketOf(0), bucketOf(1<<62); a != 0 || b != Buckets-1 {
-		t.Fatalf("0 ns in bucket %d, 146 years in %d", a, b)
+	if a, b, c := bucketOf(0), bucketOf(base), bucketOf(1<<62); a != 0 || b != 0 || c != Buckets-1 {
+		t.Fatalf("0 and 64 ns in buckets %d and %d, 146 years in %d", a, b, c)
 	}
 }
 
