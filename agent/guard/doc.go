@@ -23,8 +23,9 @@
 //
 // Both sides store first and look second (Dekker), with sequentially consistent atomics: either the loop sees the latch and sends no
 // torque, or the guard sees the window open. Then it waits for it to close: 200 us, or 4 ms where the loop's thread is of ordinary
-// priority and may merely have lost its core. A process that is stopped inside keeps it open, and would send one more torque frame when
-// it goes on: it is killed. So no torque frame is handed to the kernel after LatchedNs.
+// priority and may merely have lost its core, or is not known by its number (an agent in a PID namespace of its own). A process that is stopped inside
+// keeps it open, and would send one more torque frame when it goes on: it is killed. So no torque frame is handed to the kernel after
+// LatchedNs.
 //
 // Session 0 is nobody's: an agent that finds it was let go, and damps by itself. It gets no torque until it has a guard again.
 //

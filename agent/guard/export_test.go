@@ -10,12 +10,11 @@ import (
 // Greet talks with whoever is at the other end of conn, without Serve.
 func (g *Guard) Greet(conn *net.UnixConn) { g.greet(conn) }
 
-// Supervised is one look of Serve's: sessions that are over are left.
-func (g *Guard) Supervised() {
-	if s := g.current.Load(); s != nobody && s.gone.Load() && (!s.armed() || g.deaf(s)) {
-		g.release(s)
-	}
-}
+// Supervised is one look of Serve's: the loop's thread is looked for, sessions that are over are left.
+func (g *Guard) Supervised() { g.attend() }
+
+// Thread names another for the loop's.
+func (w *Watch) Thread(number int) { w.agent.thread.Store(int64(number)) }
 
 // Patience is how long it waits for an answer; 0: as usual.
 func (c *Client) Patience(d time.Duration) { c.patience = d }

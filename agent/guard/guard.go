@@ -132,6 +132,8 @@ type session struct {
 	silentNs atomic.Int64
 	knockNs  atomic.Int64 // frames may leave until then though the robot is silent
 	frames   atomic.Uint64
+	thread   atomic.Int64 // the agent's loop's, once it was found among that process's; 0: not known
+	sought   int64        // the one of the page for which seek has looked; seek's own
 
 	// Owned by the loop.
 	latched uint64 // epoch
@@ -315,7 +317,7 @@ func (g *Guard) patience(s *session) int64 {
 	if urgent == nil {
 		urgent = runsFirst
 	}
-	if thread := s.page.thread.Load(); thread > 0 && urgent(int(thread)) {
+	if thread := s.thread.Load(); thread > 0 && urgent(int(thread)) {
 		return windowNs
 	}
 	return patientNs

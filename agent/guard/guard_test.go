@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -296,15 +297,24 @@ func TestLatchesOfASession(t *testing.T) {
 }
 
 // TestPreemptedWithinTheWindow: a loop whose thread is of ordinary priority may have lost its core between the last look and the kernel.
-// It is healthy, and gets longer than one that runs before all others.
+// It is healthy, and gets longer than one that runs before all others. So does one whose thread is none of its process's by this PID
+// namespace's numbers, whatever runs first under that number.
 func TestPreemptedWithinTheWindow(t *testing.T) {
 	for _, c := range []struct {
 		calm   bool
+		other  bool  // the thread that the agent names
 		us     int64 // from the latch until the window closes
 		killed int
-	}{{false, 150, 0}, {false, 250, 1}, {true, 250, 0}, {true, 3950, 0}, {true, 4050, 1}} {
+	}{
+		{false, false, 150, 0}, {false, false, 250, 1}, {true, false, 250, 0}, {true, false, 3950, 0}, {true, false, 4050, 1},
+		{false, true, 250, 0}, {false, true, 3950, 0}, {false, true, 4050, 1},
+	} {
 		r := newRig(t, stale).standing()
 		r.calm = c.calm
+		if c.other {
+			r.watch.Thread(os.Getppid())
+			r.guard.Supervised()
+		}
 		from := int64(0)
 		r.onSend = func(func() error) error {
 			r.onSend = nil
@@ -324,7 +334,7 @@ func TestPreemptedWithinTheWindow(t *testing.T) {
 			return errors.New("held up")
 		}
 		r.run(2)
-		if len(r.killed) != c.killed || r.trips() != 1 || r.thread <= 0 {
+		if len(r.killed) != c.killed || r.trips() != 1 || r.thread > 0 == c.other {
 			t.Errorf("%+v: killed %v, %d trips, asked about thread %d", c, r.killed, r.trips(), r.thread)
 		}
 	}

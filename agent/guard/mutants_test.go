@@ -47,6 +47,7 @@ func TestMutants(t *testing.T) {
 		edit("a kill that failed counts as one", "guard.go", "err != nil && err != unix.ESRCH {", "err == unix.ENOSYS {"),
 		edit("who is preempted in the window is killed", "guard.go", "thread > 0 && urgent(int(thread)) {", "thread > 0 || urgent(0) {"),
 		edit("who runs first is waited for as if preempted", "guard.go", "thread > 0 && urgent(int(thread)) {", "thread < 0 {"),
+		edit("a number of another PID namespace's is believed", "serve.go", "err != nil {\n		named = 0\n", "false && err != nil {\n		named = 0\n"),
 		edit("the loop's thread is not known", "watch.go", "int64(unix.Gettid())", "int64(0*unix.Gettid())"),
 		edit("who stands still in the window lives on", "guard.go", "			g.kill(s)\n", ""),
 		edit("damping does not wait for the killed", "guard.go", "			s.killed = killedCycles\n", ""),

@@ -21,7 +21,7 @@ type agentPage struct {
 	torque  atomic.Uint64 // 1 while frames may carry torque
 	window  atomic.Uint64 // 1 while a torque frame is between the last look and the kernel
 	untilNs atomic.Int64  // damping may be sent until then, though no further state comes
-	thread  atomic.Int64  // the loop's, as the kernel numbers it; 0: not said
+	thread  atomic.Int64  // the loop's, as its PID namespace numbers it; 0: not said
 	_       [16]byte      // one cache line
 }
 

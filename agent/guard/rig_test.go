@@ -250,6 +250,7 @@ func (r *rig) armed() *rig {
 	r.t.Helper()
 	r.must(r.ask(r.loop.Arm))
 	r.run(40)
+	r.guard.Supervised()
 	return r
 }
 

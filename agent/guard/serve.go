@@ -141,13 +141,37 @@ func (g *Guard) supervise(accepted <-chan error) error {
 			g.cfg.Log.Error("no further agent can register", "err", err)
 		case <-look.C:
 		}
-		if s := g.current.Load(); s != nobody && s.gone.Load() && (!s.armed() || g.deaf(s)) {
-			g.release(s)
-		}
+		g.attend()
 		if g.cfg.Alone && g.current.Load() == nobody && g.open.Load() == 0 {
 			return nil
 		}
 	}
+}
+
+// attend looks after the present session.
+func (g *Guard) attend() {
+	s := g.current.Load()
+	if s == nobody {
+		return
+	}
+	s.seek()
+	if s.gone.Load() && (!s.armed() || g.deaf(s)) {
+		g.release(s)
+	}
+}
+
+// seek looks for the thread that the agent names among those of its process. An agent in a PID namespace of its own, as in a container, names
+// it by a number that is another thread's here, and what that one's priority is says nothing.
+func (s *session) seek() {
+	named := s.page.thread.Load()
+	if named == s.sought {
+		return
+	}
+	s.sought = named
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", s.pid, named)); err != nil {
+		named = 0
+	}
+	s.thread.Store(named)
 }
 
 // deaf says that the robot of an agent that is gone has been silent for long.
