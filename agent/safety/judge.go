@@ -32,6 +32,8 @@ const (
 	restartMs = 1000
 	// stillSpeed is how fast, rad/s, no joint turns in a state that may repeat the one before as a whole; see repeats.
 	stillSpeed = 0.01
+	// repeatNs is the longest time between two states that count as repeats in a row.
+	repeatNs = 100 * msNs
 	// senderDelay is how long a state may be on its way for its torques to be
 	// compared: beyond, we know too badly which frames it answers, and the age
 	// itself is judged.
@@ -103,6 +105,7 @@ type Judge struct {
 
 	speedRun, modeRun, senderRun, imuRun, power int
 	lateRun                                     int
+	imuNs                                       int64    // the newest state that imuRun counts
 	tempSince                                   [4]int64 // per limit; 0 = below
 	tempJoint                                   [4]int
 	tempSeen                                    [go1.Joints]bool
@@ -240,7 +243,7 @@ func (j *Judge) keepTime(arrivedNs int64, tick uint32) bool {
 
 // repeats judges an IMU that says the same again and again: with it the robot is blind for its own fall. The noise of a real one moves at
 // least one of ten floats in each state, also where nothing moves. A robot that is simulated without noise repeats itself when it stands
-// perfectly still, but its joints then do so too, and have no speed: such a state shows nothing, and counts neither way.
+// perfectly still, but its joints then do so too, and have no speed: such a state shows nothing, and counts neither way, but for 100 ms.
 func (j *Judge) repeats(now int64, s *wire.LowState) {
 	var imu [10]float32
 	copy(imu[:4], s.IMU.Quaternion[:])
@@ -250,7 +253,10 @@ func (j *Judge) repeats(now int64, s *wire.LowState) {
 	case imu != j.imu:
 		j.imu, j.imuRun = imu, 0
 	case !j.still(s):
-		j.imuRun = min(j.imuRun+1, j.cfg.IMUSamples)
+		if j.imuRun < j.cfg.IMUSamples && now-j.imuNs > repeatNs { // not in a row
+			j.imuRun = 0
+		}
+		j.imuRun, j.imuNs = min(j.imuRun+1, j.cfg.IMUSamples), now
 	}
 	if j.imuRun >= j.cfg.IMUSamples {
 		j.act(now, Damp, IMUStuck, -1)

@@ -239,6 +239,29 @@ func TestIMUStuck(t *testing.T) {
 	}
 	r.is(Damp, IMUStuck)
 
+	// So far apart they are in no row.
+	for _, c := range []struct {
+		still int // states between
+		stuck bool
+	}{{49, true}, {50, false}} {
+		r := newRig(t).walking()
+		r.stuck = true
+		r.run(2)
+		for range 10 {
+			r.none()
+			r.s.Motor[7].Q += 1e-5
+			r.run(1 + c.still)
+		}
+		if got := r.j.Verdict().Fault == IMUStuck; got != c.stuck {
+			t.Errorf("%d still states between two that repeat the IMU: stuck %v", c.still, got)
+		}
+		for range 10 { // a row of their own
+			r.s.Motor[7].Q += 1e-5
+			r.once()
+		}
+		r.is(Damp, IMUStuck)
+	}
+
 	// Without torque it is shown; torque is taken at once.
 	r = newRig(t)
 	r.stuck = true
@@ -247,6 +270,10 @@ func TestIMUStuck(t *testing.T) {
 		r.once()
 	}
 	r.none()
+	r.warns(IMUStuck, true)
+	r.run(100) // till it changes
+	r.s.Motor[7].Q += 1e-5
+	r.once()
 	r.warns(IMUStuck, true)
 	r.tick.Torque = true
 	r.run(2)
