@@ -261,6 +261,11 @@ func Ask(ctx context.Context, address string) (*Report, error) {
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
+	return c.Report()
+}
+
+// Report asks the guard what it does.
+func (c *Client) Report() (*Report, error) {
 	answer, fds, err := c.ask(opStatus, &Registration{})
 	closeAll(fds)
 	if err != nil {

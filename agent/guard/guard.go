@@ -422,7 +422,7 @@ func (g *Guard) Report() *Report {
 	g.page.late.Read(&late)
 	us := func(q float64) float64 { return float64(late.Quantile(q)) / 1e3 }
 	r := &Report{
-		PID: os.Getpid(), Robot: g.cfg.Robot.String(), Realtime: g.realtime.Load().(string),
+		PID: os.Getpid(), Robot: g.cfg.Robot.String(), Alone: g.cfg.Alone, Realtime: g.realtime.Load().(string),
 		Sending: g.page.sending.Load() != 0, Trips: g.page.trips.Load(), Killed: g.page.killed.Load(),
 		KillErrors: g.page.killErrors.Load(),
 		LatchedNs:  g.page.latchedNs.Load(), DampedNs: g.page.dampedNs.Load(), Cycles: g.cycles.Load(),

@@ -11,7 +11,8 @@ import (
 )
 
 // version of the messages. A guard and an agent of different ones refuse each other. 2: a refusal has a code, a report the socket's address.
-const version = 2
+// 3: a report says whether the guard is alone.
+const version = 3
 
 // maxMessage is the longest message, bytes.
 const maxMessage = 4096
@@ -173,6 +174,7 @@ type reply struct {
 type Report struct {
 	PID        int    `json:"pid"`
 	Robot      string `json:"robot"`
+	Alone      bool   `json:"alone"`     // an agent started it: it ends by itself once nobody needs it
 	Realtime   string `json:"realtime"`  // what its loop's thread was given
 	Priority   int    `json:"priority"`  // SCHED_FIFO of its loop's thread; 0: ordinary
 	AgentPID   int    `json:"agent_pid"` // 0: no agent has registered, or its session is over

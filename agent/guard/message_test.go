@@ -17,8 +17,8 @@ func FuzzRequest(f *testing.F) {
 		f.Add(b)
 		f.Add(b[:len(b)/2])
 	}
-	for _, s := range []string{"", "null", "{}", `{"version":2,"op":"status"}`, `{"version":2,"op":"take","robot":"[::ffff:1.2.3.4]:5"}`,
-		`{"version":2,"op":"register","robot":"1.2.3.4:5","high":"1.2.3.4:6","stale_ms":10.0000001,"encrypt_crc":false,"sport_off":true}`} {
+	for _, s := range []string{"", "null", "{}", `{"version":3,"op":"status"}`, `{"version":3,"op":"take","robot":"[::ffff:1.2.3.4]:5"}`,
+		`{"version":3,"op":"register","robot":"1.2.3.4:5","high":"1.2.3.4:6","stale_ms":10.0000001,"encrypt_crc":false,"sport_off":true}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

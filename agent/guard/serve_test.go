@@ -197,11 +197,11 @@ func TestBadRegistrations(t *testing.T) {
 		{"no JSON", "damp it", []func() *os.File{robot}, "message: "},
 		{"a list", "[1]", []func() *os.File{robot}, "message: "},
 		{"something behind it", good + "{}", []func() *os.File{robot}, "message: "},
-		{"no version", strings.Replace(good, `"version":2,`, "", 1), []func() *os.File{robot}, "no version"},
-		{"another version", strings.Replace(good, `"version":2`, `"version":1`, 1), []func() *os.File{robot}, "version 1, want 2"},
+		{"no version", strings.Replace(good, `"version":3,`, "", 1), []func() *os.File{robot}, "no version"},
+		{"another version", strings.Replace(good, `"version":3`, `"version":1`, 1), []func() *os.File{robot}, "version 1, want 3"},
 		{"no such op", strings.Replace(good, `"register"`, `"drive"`, 1), []func() *os.File{robot}, `op "drive"`},
 		{"unknown key", strings.Replace(good, "{", `{"kp":60,`, 1), []func() *os.File{robot}, "kp"},
-		{"a key twice", strings.Replace(good, "{", `{"version":2,`, 1), []func() *os.File{robot}, "version"},
+		{"a key twice", strings.Replace(good, "{", `{"version":3,`, 1), []func() *os.File{robot}, "version"},
 		{"a key in other letters", strings.Replace(good, `"robot"`, `"Robot"`, 1), []func() *os.File{robot}, "Robot"},
 		{"a missing key", strings.Replace(good, `,"encrypt_crc":false`, "", 1), []func() *os.File{robot}, "encrypt_crc is missing"},
 		{"null", strings.Replace(good, `"stale_ms":20`, `"stale_ms":null`, 1), []func() *os.File{robot}, "stale_ms is missing"},
@@ -508,6 +508,9 @@ func TestAlone(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("does not end")
 	}
+	if !s.guard.Report().Alone {
+		t.Error("it does not say that it is alone")
+	}
 }
 
 // TestListen: a file that a dead guard left is replaced, one of a living guard or of somebody else is not.
@@ -678,7 +681,7 @@ func TestGuardOfAnotherUser(t *testing.T) {
 	}
 	agent.Close()
 	until(t, "the robot is free", func() bool { return root.Take(robot.Addr()) == nil })
-	if rep, err := guard.Ask(t.Context(), address); err != nil || rep.PID != os.Getpid() || rep.AgentPID != 0 {
+	if rep, err := guard.Ask(t.Context(), address); err != nil || rep.PID != os.Getpid() || rep.AgentPID != 0 || rep.Alone {
 		t.Errorf("status: %+v, %v", rep, err)
 	}
 	_, err = root.Register(udp.Fd(), reg)
@@ -701,9 +704,9 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"silence", "", time.Millisecond, "", fmt.Sprintf("take: process %d has not answered within 1ms: if it stands still, end it (kill -9 %d)", os.Getpid(), os.Getpid())},
 		{"no JSON", "yes", 0, "", "take: no answer: "},
-		{"a key too many", `{"version":2,"error":"","kp":60}`, 0, "", "kp"},
-		{"an older guard", `{"version":1,"error":"guard: message: version 2, want 1","pid":77}`, 0, guard.AnotherVersion, "process 77 speaks version 1, want 2: end it (kill 77;"},
-		{"a refusal", `{"version":2,"error":"it rains","code":"weather","pid":77}`, 0, "weather", "it rains"},
+		{"a key too many", `{"version":3,"error":"","kp":60}`, 0, "", "kp"},
+		{"an older guard", `{"version":1,"error":"guard: message: version 3, want 1","pid":77}`, 0, guard.AnotherVersion, "process 77 speaks version 1, want 3: end it (kill 77;"},
+		{"a refusal", `{"version":3,"error":"it rains","code":"weather","pid":77}`, 0, "weather", "it rains"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			address := guard.Address(fmt.Sprintf("test-answers-%d-%s", os.Getpid(), c.name))

@@ -209,8 +209,8 @@ func (g *guarding) join() error {
 }
 
 // relieve connects to the robot's guard and has it let go of an agent that was killed. Where there is none, start makes one; with a nil
-// start there is no client then. What a guard says is final, and so is its silence; waited for is one that is just about to end (as the guard
-// of another user does behind its agent; it is relieved, but not given the robot), and one whose agent is.
+// start there is no client then. What a guard says is final, and so is its silence; waited for is one that is just about to end, and one whose
+// agent is. A guard of another user is not given the robot: where it ends behind its agent it is relieved, and where it stays it damps on.
 func relieve(socket string, robot netip.AddrPort, start func() (*guard.Client, error)) (*guard.Client, error) {
 	for again := (waited{}); ; time.Sleep(guardPause) {
 		c, err := guard.Dial(socket)
@@ -223,8 +223,10 @@ func relieve(socket string, robot netip.AddrPort, start func() (*guard.Client, e
 		if err != nil {
 			return nil, err
 		}
-		if err = c.Take(robot); err == nil && start != nil {
-			err = c.Trusted()
+		if start == nil {
+			err = c.Take(robot)
+		} else {
+			err = takeForUse(c, robot)
 		}
 		if err == nil {
 			return c, nil
@@ -234,6 +236,28 @@ func relieve(socket string, robot netip.AddrPort, start func() (*guard.Client, e
 		}
 	}
 }
+
+// takeForUse has a guard let go of an agent that was killed, for one that registers next. Where that is not to be, an untrusted guard lets go
+// only if it then ends, and makes room.
+func takeForUse(c *guard.Client, robot netip.AddrPort) error {
+	untrusted := c.Trusted()
+	if untrusted != nil {
+		r, err := c.Report()
+		if err != nil {
+			return err
+		}
+		if !r.Alone {
+			return stays{untrusted}
+		}
+	}
+	if err := c.Take(robot); err != nil {
+		return err
+	}
+	return untrusted
+}
+
+// stays is about a guard that makes no room.
+type stays struct{ error }
 
 // waited counts what relieve has waited for.
 type waited struct{ ends, lives int }
@@ -245,7 +269,7 @@ func (w *waited) allows(err error) bool {
 	case errors.As(err, &refused) && refused.Code == guard.AgentLives:
 		w.lives++
 		return w.lives <= reapTries
-	case errors.As(err, &refused), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.As(err, &refused), errors.As(err, new(stays)), errors.Is(err, os.ErrDeadlineExceeded):
 		return false
 	}
 	w.ends++
