@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/agent/control"
@@ -350,15 +351,28 @@ func (g *guarding) keep(ctx context.Context, loop *control.Loop, udp *link.UDP, 
 	}
 }
 
-// heldByGuard says that it is the robot's guard that holds the address to send from, for an agent that was killed: it lets go when it is
-// relieved, as nobody else would.
-func heldByGuard(ctx context.Context, cfg *config) bool {
-	r, err := guard.Ask(ctx, cfg.guardSocket())
-	if err != nil || cfg.Local == "" {
-		return false
+// dialOrHeld opens the socket to the robot. held says that the robot's guard has the address to send from, for an agent that was killed: it
+// lets go when it is relieved, as nobody else would, and the socket is opened then.
+func dialOrHeld(ctx context.Context, cfg *config) (udp *link.UDP, held bool, err error) {
+	if udp, err = cfg.dial(); !errors.Is(err, unix.EADDRINUSE) {
+		return udp, false, err
 	}
-	local, err := netip.ParseAddrPort(r.Local)
-	return err == nil && local.Port() == netip.MustParseAddrPort(cfg.Local).Port()
+	r, asked := guard.Ask(ctx, cfg.guardSocket())
+	if asked == nil && samePort(r.Local, cfg.Local) {
+		return nil, true, nil
+	}
+	udp, err = cfg.dial() // it may have let go, or ended, since
+	if errors.Is(err, unix.EADDRINUSE) && asked != nil && !errors.Is(asked, guard.ErrNoGuard) {
+		err = fmt.Errorf("%w; whether the robot's guard holds it is not known: %w", err, asked)
+	}
+	return udp, false, err
+}
+
+// samePort says that both are addresses, with the same port.
+func samePort(a, b string) bool {
+	x, errA := netip.ParseAddrPort(a)
+	y, errB := netip.ParseAddrPort(b)
+	return errA == nil && errB == nil && x.Port() == y.Port()
 }
 
 // releaseGuard ends what a guard still does for an agent that was killed, for a program that comes without one.

@@ -479,6 +479,82 @@ func TestFailedStartRelievesNobody(t *testing.T) {
 	}
 }
 
+// TestDialOrHeld: an address that is in use is the guard's if that one says so; where it says why it does not answer, so does the error; and
+// it may have let go meanwhile.
+func TestDialOrHeld(t *testing.T) {
+	t.Parallel()
+	report := func(local netip.AddrPort) string {
+		return fmt.Sprintf(`{"version":3,"error":"","report":{"local":"%s"}}`, local)
+	}
+	const no = `{"version":3,"error":"of user 1 guards it for that user","code":"another_user"}`
+	for _, c := range []struct {
+		name   string
+		answer func(local netip.AddrPort) string // nil: there is no guard; "": it hangs up
+		frees  bool                              // the address, before it answers
+		held   bool
+		says   string // "": no error
+	}{
+		{"no guard", nil, false, false, "address already in use"},
+		{"held", report, false, true, ""},
+		{"held on another address of this machine", func(l netip.AddrPort) string {
+			return report(netip.AddrPortFrom(netip.IPv4Unspecified(), l.Port()))
+		}, false, true, ""},
+		{"another port", func(l netip.AddrPort) string { return report(netip.AddrPortFrom(l.Addr(), l.Port()^1)) }, false, false, "address already in use"},
+		{"no agent", func(netip.AddrPort) string { return `{"version":3,"error":"","report":{"local":""}}` }, false, false, "address already in use"},
+		{"another user's", func(netip.AddrPort) string { return no }, false, false, "of user 1 guards it for that user"},
+		{"another version", func(netip.AddrPort) string { return `{"version":2,"error":"","pid":77}` }, false, false, "process 77 speaks version 2"},
+		{"no answer", func(netip.AddrPort) string { return "" }, false, false, "no answer"},
+		{"it has let go", func(netip.AddrPort) string { return `{"version":3,"error":"","report":{"local":""}}` }, true, false, ""},
+		{"it has ended", func(netip.AddrPort) string { return "" }, true, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			busy := udpSocket(t, netip.AddrPortFrom(localhost, 0))
+			local := addrOf(busy)
+			cfg := defaultConfig()
+			cfg.Robot, cfg.Local = "udp://"+addrOf(udpSocket(t, netip.AddrPortFrom(localhost, 0))).String(), local.String()
+			cfg.Guard.Socket = guard.Address(fmt.Sprintf("test-held-%d-%v", os.Getpid(), local))
+			if c.answer != nil {
+				l, err := guard.Listen(cfg.Guard.Socket)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				go func() {
+					conn, err := l.AcceptUnix()
+					if err != nil {
+						return
+					}
+					defer conn.Close()
+					b := make([]byte, 4096)
+					if n, _ := conn.Read(b); n == 0 {
+						return
+					}
+					if c.frees {
+						busy.Close()
+					}
+					if answer := c.answer(local); answer != "" {
+						_, _ = conn.Write([]byte(answer))
+						_, _ = conn.Read(b) // until the other end hangs up
+					}
+				}()
+			}
+			udp, held, err := dialOrHeld(t.Context(), &cfg)
+			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || !errors.Is(err, unix.EADDRINUSE)) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+			if held != c.held || (udp != nil) != (c.says == "" && !held) {
+				t.Errorf("held %v, socket %v", held, udp)
+			}
+			if udp != nil {
+				if udp.LocalAddr() != local {
+					t.Errorf("from %v, want %v", udp.LocalAddr(), local)
+				}
+				udp.Close()
+			}
+		})
+	}
+}
+
 // TestGuardArgs: the guard that run starts goes by the configuration that run goes by, and takes whatever that one takes.
 func TestGuardArgs(t *testing.T) {
 	for name, change := range map[string]func(*config){

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/agent/control"
@@ -167,9 +166,8 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 		return fmt.Errorf("http: %w", err)
 	}
 	defer listener.Close() // for the case that the server does not come to take it
-	udp, err := cfg.dial()
-	later := errors.Is(err, unix.EADDRINUSE) && heldByGuard(cmd.Context(), cfg)
-	if err != nil && !later {
+	udp, later, err := dialOrHeld(cmd.Context(), cfg)
+	if err != nil {
 		return err
 	}
 	if !later {
