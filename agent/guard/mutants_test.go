@@ -42,7 +42,7 @@ func TestMutants(t *testing.T) {
 			"	g.page.latched.Store(epoch) // first; then the look at the window\n", "",
 			"(min(now+windowStepNs, until))\n	}\n", "(min(now+windowStepNs, until))\n	}\n	g.page.latched.Store(epoch)\n"),
 		edit("the window is not looked at", "guard.go", "s.inside && (s.gone.Load() || s.page.window.Load() == 0) {", "s.inside {"),
-		edit("the latch is in force before the frame is away", "guard.go", "	g.page.latchedNs.Store(0)\n", "	g.page.latchedNs.Store(g.clock.Now())\n"),
+		edit("the latch is in force before the frame is away", "guard.go", "s.inside = epoch, true\n	g.page.latchedNs.Store(0)\n", "s.inside = epoch, true\n	g.page.latchedNs.Store(g.clock.Now())\n"),
 		edit("a latch whose agent goes on is never in force", "guard.go", "	g.outside(s)\n	epoch :=", "	epoch :="),
 		edit("a kill that failed counts as one", "guard.go", "err != nil && err != unix.ESRCH {", "err == unix.ENOSYS {"),
 		edit("who is preempted in the window is killed", "guard.go", "thread > 0 && urgent(int(thread)) {", "thread > 0 || urgent(0) {"),
