@@ -21,7 +21,7 @@ type Config struct {
 	TiltHoldRad float64 `yaml:"tilt_hold_rad" doc:"body tilt from which the policy lets go (stand hold), rad"`
 	TiltDampRad float64 `yaml:"tilt_damp_rad" doc:"body tilt from which the motors are damped, rad"`
 
-	IMUSamples int `yaml:"imu_samples" doc:"states in a row that repeat quaternion, gyroscope and accelerometer bit for bit, of a robot that is not perfectly still, that damp; no more than 100 ms from one to the next"`
+	IMUSamples int `yaml:"imu_samples" doc:"states in a row that repeat quaternion, gyroscope and accelerometer bit for bit, of a robot that is not perfectly still or whose IMU has shown noise, that damp; no more than 100 ms from one to the next"`
 
 	TargetRefuseRad float64 `yaml:"target_refuse_rad" doc:"a joint target further than this outside its limits is refused, rad"`
 

@@ -202,7 +202,7 @@ var Faults = [faultCount]Info{
 		"The process that would damp the robot if this program died has ended, stands still, or has let this program go.",
 		"Look at why it ended (memory, a person); it is started again, then damp and stand."},
 	{IMUStuck, "imu_stuck", "The IMU says the same all the time",
-		"10 states in a row that repeat it bit for bit, no more than 100 ms from one to the next: damp. States in which no joint moves either do not count, nor break the row",
+		"10 states in a row that repeat it bit for bit, no more than 100 ms from one to the next: damp. States in which no joint moves either do not count, nor break the row, of an IMU without noise: one that was seen to have some counts in all",
 		"Quaternion, gyroscope and accelerometer stand still together, which those of a sensor that works never do: the robot would not feel itself fall.",
 		"Restart the robot; if it comes back, the IMU or its cable is broken."},
 }

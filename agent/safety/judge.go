@@ -32,6 +32,10 @@ const (
 	restartMs = 1000
 	// stillSpeed is how fast, rad/s, no joint turns in a state that may repeat the one before as a whole; see repeats.
 	stillSpeed = 0.01
+	// noisyStates in a row in which no joint turns, and the IMU is off a straight line through the two before by accNoise, m/s2, or gyroNoise,
+	// rad/s, are those of a sensor with noise: about a step of a real one's, and in our simulation without noise never in three in a row.
+	noisyStates         = 50
+	accNoise, gyroNoise = 1. / 256, 1. / 2048
 	// repeatNs is the longest time between two states that count as repeats in a row.
 	repeatNs = 100 * msNs
 	// senderDelay is how long a state may be on its way for its torques to be
@@ -122,6 +126,8 @@ type Judge struct {
 	sentCount      int
 	q, dq          [go1.Joints]float64
 	imu            [10]float32 // of the state before: quaternion, gyroscope, accelerometer
+	imuStep        [6]float32  // gyroscope's and accelerometer's, from the state before that
+	noisy          int         // states in a row that show the IMU's noise; from noisyStates on it is known to have some
 	quat           [4]float32
 	tiltRad        float64
 }
@@ -229,6 +235,7 @@ func (j *Judge) keepTime(arrivedNs int64, tick uint32) bool {
 	slack := float64(arrivedNs-j.freshNs) * clockSlack
 	if moved <= -restartMs {
 		j.act(arrivedNs, Damp, RobotRestarted, -1)
+		j.noisy = 0 // it may be another robot
 	}
 	if j.relearn || j.freshNs == 0 || moved < 0 || off < j.offsetNs+slack {
 		j.offsetNs = off // first, restarted, or the fastest yet
@@ -244,15 +251,17 @@ func (j *Judge) keepTime(arrivedNs int64, tick uint32) bool {
 // repeats judges an IMU that says the same again and again: with it the robot is blind for its own fall. The noise of a real one moves at
 // least one of ten floats in each state, also where nothing moves. A robot that is simulated without noise repeats itself when it stands
 // perfectly still, but its joints then do so too, and have no speed: such a state shows nothing, and counts neither way, but for 100 ms.
+// An IMU that has shown noise is none of those: of it every repeat counts, also where the whole state stands still.
 func (j *Judge) repeats(now int64, s *wire.LowState) {
 	var imu [10]float32
 	copy(imu[:4], s.IMU.Quaternion[:])
 	copy(imu[4:7], s.IMU.Gyroscope[:])
 	copy(imu[7:], s.IMU.Accelerometer[:])
+	j.hear(&imu, s)
 	switch {
 	case imu != j.imu:
 		j.imu, j.imuRun = imu, 0
-	case !j.still(s):
+	case j.noisy >= noisyStates || !j.still(s):
 		if j.imuRun < j.cfg.IMUSamples && now-j.imuNs > repeatNs { // not in a row
 			j.imuRun = 0
 		}
@@ -263,15 +272,46 @@ func (j *Judge) repeats(now int64, s *wire.LowState) {
 	}
 }
 
-// still says that every joint is where it was in the state before, and turns no more than one that stands.
-func (j *Judge) still(s *wire.LowState) bool {
+// hear listens for the IMU's noise. What a body that moves makes of its readings lies on smooth curves, as seen at 500 Hz, unless joints
+// turn that are thrown about: states in which they do say nothing.
+func (j *Judge) hear(imu *[10]float32, s *wire.LowState) {
+	loud := false
+	for i := range j.imuStep {
+		least := gyroNoise
+		if i >= 3 {
+			least = accNoise
+		}
+		step := imu[4+i] - j.imu[4+i]
+		loud = loud || math.Abs(float64(step-j.imuStep[i])) >= least
+		j.imuStep[i] = step
+	}
+	switch {
+	case j.noisy >= noisyStates || !slow(s):
+	case loud:
+		j.noisy++
+	default:
+		j.noisy = 0
+	}
+}
+
+// slow says that every joint turns no more than one that stands.
+func slow(s *wire.LowState) bool {
 	for i := range go1.Joints {
-		q, dq := float64(s.Motor[i].Q), float64(s.Motor[i].Dq)
-		if q != j.q[i] || dq != j.dq[i] || !(math.Abs(dq) < stillSpeed) {
+		if !(math.Abs(float64(s.Motor[i].Dq)) < stillSpeed) {
 			return false
 		}
 	}
 	return true
+}
+
+// still says so, and that every joint is as it was in the state before.
+func (j *Judge) still(s *wire.LowState) bool {
+	for i := range go1.Joints {
+		if float64(s.Motor[i].Q) != j.q[i] || float64(s.Motor[i].Dq) != j.dq[i] {
+			return false
+		}
+	}
+	return slow(s)
 }
 
 func (j *Judge) body(now int64, s *wire.LowState) {

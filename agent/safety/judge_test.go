@@ -280,6 +280,93 @@ func TestIMUStuck(t *testing.T) {
 	r.is(Damp, IMUStuck)
 }
 
+// TestIMUStuckWithAllElse: an IMU that has shown noise while the joints stood is stuck also where the whole state is. What moves smoothly, or
+// moves joints, has shown none.
+func TestIMUStuckWithAllElse(t *testing.T) {
+	const acc, gyro = float32(accNoise / 2), float32(gyroNoise / 2)
+	still := func(r *rig) *rig { // its IMU says nothing by now
+		r.stuck = true
+		r.s.IMU.Accelerometer[1] = 0
+		r.run(3)
+		return r
+	}
+	var beat int
+	// states are n in which a reading goes to and fro by x, so that each but the first is off the line of those before by twice that.
+	states := func(r *rig, of *float32, x float32, n int) {
+		for range n {
+			beat++
+			*of += x * float32(beat%2*2-1)
+			r.once()
+		}
+	}
+	for name, c := range map[string]struct {
+		show  func(r *rig)
+		noisy bool
+	}{
+		"an accelerometer with noise": {func(r *rig) { states(r, &r.s.IMU.Accelerometer[1], acc, 51) }, true},
+		"one too few":                 {func(r *rig) { states(r, &r.s.IMU.Accelerometer[1], acc, 50) }, false},
+		"too little":                  {func(r *rig) { states(r, &r.s.IMU.Accelerometer[1], acc*0.999, 200) }, false},
+		"a gyroscope with noise":      {func(r *rig) { states(r, &r.s.IMU.Gyroscope[2], gyro, 51) }, true},
+		"of the gyroscope too little": {func(r *rig) { states(r, &r.s.IMU.Gyroscope[2], gyro*0.999, 200) }, false},
+		"the x axis":                  {func(r *rig) { states(r, &r.s.IMU.Accelerometer[0], acc, 51) }, true},
+		"a gyroscope's":               {func(r *rig) { states(r, &r.s.IMU.Gyroscope[0], gyro, 51) }, true},
+		"a break": {func(r *rig) {
+			states(r, &r.s.IMU.Accelerometer[1], acc, 40)
+			r.once()
+			states(r, &r.s.IMU.Accelerometer[1], acc, 40)
+		}, false},
+		"joints that turn": {func(r *rig) {
+			r.s.Motor[3].Dq = 2 * stillSpeed
+			states(r, &r.s.IMU.Accelerometer[1], acc, 200)
+			r.s.Motor[3].Dq = 0
+		}, false},
+		"joints that turn in between": {func(r *rig) {
+			states(r, &r.s.IMU.Accelerometer[1], acc, 26)
+			r.s.Motor[3].Dq = -2 * stillSpeed
+			states(r, &r.s.IMU.Accelerometer[1], acc, 5)
+			r.s.Motor[3].Dq = 0.9 * stillSpeed
+			states(r, &r.s.IMU.Accelerometer[1], acc, 25)
+		}, true},
+		"a smooth motion": {func(r *rig) {
+			for range 200 {
+				r.s.IMU.Accelerometer[1] += 0.01
+				r.s.IMU.Gyroscope[0] += 0.01
+				r.once()
+			}
+		}, false},
+		"a robot that was restarted since": {func(r *rig) {
+			states(r, &r.s.IMU.Accelerometer[1], acc, 100)
+			r.s.Tick -= 5000
+			r.once()
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := still(newRig(t))
+			beat = 0
+			c.show(r)
+			r.run(11)
+			r.warns(IMUStuck, c.noisy)
+			if !c.noisy {
+				r.seconds(60)
+				r.warns(IMUStuck, false)
+			}
+			states(r, &r.s.IMU.Accelerometer[2], acc, 1)
+			r.warns(IMUStuck, false)
+			// And under torque.
+			r.tick.Torque = true
+			for range 9 {
+				r.once()
+				r.none()
+			}
+			if r.once(); c.noisy {
+				r.is(Damp, IMUStuck)
+			} else {
+				r.none()
+			}
+		})
+	}
+}
+
 func (r *rig) roll(rad float64) {
 	s, c := math.Sincos(rad / 2)
 	r.s.IMU.Quaternion = [4]float32{float32(c), float32(s), 0, 0}

@@ -50,6 +50,7 @@ var equivalent = map[string]string{
 	"keepTime: < -> <= #2":     "equal offsets are the same offset",
 	"motion: > -> >= #2":       "no float32 speed is exactly 0.8 of a limit",
 	"sender: > -> >= #1":       "no float32 speed is exactly 0.3 of a motor's highest",
+	"slow: < -> <= #1":         "no float32 speed is exactly 0.01",
 }
 
 // mutants makes every mutant of a file: each comparison and arithmetic operator
