@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -97,12 +98,12 @@ type contactFile struct {
 	Identity string `json:"identity"`
 	Robot    string `json:"robot"` // low-level address at that time
 	Host     string `json:"host"`
-	Date     string `json:"date"` // of the newest step
+	Date     string `json:"date"` // of the newest step, or when it was seen to have started anew
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`
 	CRCForm  string `json:"crc_form"` // that the motors took
 	Passed   bool   `json:"passed"`
-	TickMs   uint32 `json:"tick_ms"` // of the newest state, the robot's clock: one that is back by more belongs to a robot that was restarted
+	TickMs   uint32 `json:"tick_ms"` // of the newest state, the robot's clock at that date; see restarted
 
 	Steps    []contactStep       `json:"steps"`
 	Findings []finding           `json:"findings"`
@@ -264,6 +265,25 @@ func (c *contactFile) stamp(now time.Time) {
 	c.Format, c.Version, c.Commit = contactFormat, b.Version, b.Commit
 	c.Host, _ = os.Hostname()
 	c.Date = now.UTC().Format(time.RFC3339)
+}
+
+// bootSlackMs is how far two reckonings of when a robot was started may be apart: its clock is not this computer's.
+const bootSlackMs = 60e3
+
+// restarted says that the robot has been started anew since a result was kept, by a state's clock, and how that shows; "" if it has not.
+// Its clock counts from its start, and runs over after 49 days: where it has gone as far as this computer's since then, it is the same.
+// In lockstep the two go each their own way, and only one that went back tells.
+func (c *contactFile) restarted(tickMs uint32, now time.Time, lockstep bool) string {
+	date, err := time.Parse(time.RFC3339, c.Date)
+	passed := now.Sub(date).Milliseconds()
+	apart := int64(int32(uint32(passed) - (tickMs - c.TickMs)))
+	switch {
+	case wentBack(c.TickMs, tickMs) && (lockstep || passed < math.MaxInt32-bootSlackMs):
+		return "It has been restarted since " + c.Date
+	case !lockstep && (err != nil || max(apart, -apart) > bootSlackMs):
+		return fmt.Sprintf("Since %s its clock has not gone as far as this computer's: it has been restarted (or this computer's clock was set)", c.Date)
+	}
+	return ""
 }
 
 // contacts is what run asks the results for. It is safe for concurrent use.

@@ -599,11 +599,112 @@ func TestFirstContactForgetsWhatWasBefore(t *testing.T) {
 		!strings.Contains(r.stdout, "error    robot_restarted: the robot started anew: its clock went back from 6.5 s to 5.0 s, once more after 3 times") {
 		t.Errorf("exit code %d, %d restarts told\n%s", r.code, n, r.stdout)
 	}
-	if f, err := loadContact(dir, kept.Identity); err != nil || f.Record.Results[firstcontact.RemoteSticks] != firstcontact.Open || f.Record.Results[firstcontact.Frame] != firstcontact.Passed {
+	// After the last of them nothing is left of what was measured before.
+	if f, err := loadContact(dir, kept.Identity); err != nil || f.Record != newRecord() || f.Passed || f.TickMs != 5000 {
 		t.Errorf("kept: %+v %v", f, err)
 	}
 	if n := robot.Count(linktest.Damping); n == 0 || n != robot.Count() {
 		t.Errorf("%d of %d frames were damping frames, want all", n, robot.Count())
+	}
+}
+
+// newRecord is that of a session that has shown nothing yet.
+func newRecord() firstcontact.Record {
+	cfg := defaultConfig()
+	return *firstcontact.New(cfg.exam(), nil).Record()
+}
+
+// TestForget: a robot that starts anew before a doctor has looked at what is kept of it has nothing left there either, but for what a
+// restart leaves as it is: its hang test, and a first contact that it has passed.
+func TestForget(t *testing.T) {
+	cfg := defaultConfig()
+	cfg.FirstContact.Dir = t.TempDir()
+	low := netip.MustParseAddrPort("127.0.0.1:8007")
+	cfg.Robot = "udp://" + low.String()
+	x := &exam{cfg: &cfg, cfgE: cfg.exam(), b: &bench{tickMs: 700}}
+	kept := contactOf(low, true)
+	if err := x.forget(); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := loadContact(cfg.FirstContact.Dir, kept.Identity); err != nil || f != nil {
+		t.Errorf("where nothing was kept: %+v %v", f, err)
+	}
+	for _, passed := range []bool{true, false} {
+		kept.Passed, kept.TickMs = passed, 500
+		kept.LinkLoss = &linkLoss{Behaviour: firstcontact.Damps}
+		kept.Steps = []contactStep{{"rest", firstcontact.Passed, kept.Date}}
+		if err := kept.store(cfg.FirstContact.Dir); err != nil {
+			t.Fatal(err)
+		}
+		x.file = nil
+		if err := x.forget(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := loadContact(cfg.FirstContact.Dir, kept.Identity)
+		if err != nil || f.LinkLoss == nil || f.Passed != passed {
+			t.Fatalf("%+v %v", f, err)
+		}
+		left := 0
+		for _, s := range f.Steps {
+			if s.Result != firstcontact.Open || s.Date != "" {
+				left++
+			}
+		}
+		if forgotten := f.Record == newRecord() && left == 0 && f.TickMs == 700 && f.Date != kept.Date; forgotten == passed {
+			t.Errorf("passed %v: forgotten %v: %+v", passed, forgotten, f)
+		}
+	}
+	text := filepath.Join(cfg.FirstContact.Dir, "file")
+	if err := os.WriteFile(text, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg.FirstContact.Dir = text // no folder: what is known by now cannot be kept
+	if err := x.forget(); !errors.As(err, new(*storeError)) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRestartedSince: that a robot was restarted while nobody looked shows when its clock has not gone as far as ours.
+func TestRestartedSince(t *testing.T) {
+	const day = 24 * time.Hour
+	now := time.Unix(1.8e9, 0)
+	ms := func(d time.Duration) uint32 { return uint32(d.Milliseconds()) }
+	for _, c := range []struct {
+		name     string
+		kept     time.Duration // its clock at that time
+		ago      time.Duration // our clock since
+		clock    time.Duration // its clock now
+		lockstep bool
+		says     string
+	}{
+		{"the same", 100 * time.Second, 10 * time.Second, 110 * time.Second, false, ""},
+		{"at once", 100 * time.Second, 0, 100 * time.Second, false, ""},
+		{"a slow clock", 100 * time.Second, 3600 * time.Second, 3640 * time.Second, false, ""},
+		{"a fast clock", 100 * time.Second, 3600 * time.Second, 3760 * time.Second, false, ""},
+		{"too slow", 100 * time.Second, 3600 * time.Second, 3640*time.Second - time.Millisecond, false, "our"},
+		{"too fast", 100 * time.Second, 3600 * time.Second, 3760*time.Second + time.Millisecond, false, "our"},
+		{"longer on than before", 100 * time.Second, 1000 * time.Second, 200 * time.Second, false, "our"},
+		{"not as long on", 100 * time.Second, 1000 * time.Second, 90 * time.Second, false, "back"},
+		{"quickly", 20 * time.Second, 15 * time.Second, 5 * time.Second, false, "back"},
+		{"our clock was set back", 100 * time.Second, -time.Hour, 110 * time.Second, false, "our"},
+		{"its clock ran over", 1<<32*time.Millisecond - 10*time.Second, 20 * time.Second, 10 * time.Second, false, ""},
+		{"restarted about when it runs over", 1<<32*time.Millisecond - 10*time.Second, day, 10 * time.Second, false, "our"},
+		{"on for 30 days", time.Hour, 30 * day, time.Hour + 30*day, false, ""},
+		{"on for 60 days", time.Hour, 60 * day, time.Hour + 60*day, false, ""},
+		{"restarted 30 days ago", time.Hour, 40 * day, 30 * day, false, "our"},
+		{"in lockstep, slowly", 100 * time.Second, day, 101 * time.Second, true, ""},
+		{"in lockstep, fast", 100 * time.Second, 0, day, true, ""},
+		{"in lockstep, back", 100 * time.Second, day, 90 * time.Second, true, "back"},
+	} {
+		f := &contactFile{Date: now.Add(-c.ago).UTC().Format(time.RFC3339), TickMs: ms(c.kept)}
+		want := map[string]string{"": "", "back": "It has been restarted since " + f.Date, "our": "Since " + f.Date + " its clock has not gone as far as this computer's: " +
+			"it has been restarted (or this computer's clock was set)"}[c.says]
+		if got := f.restarted(ms(c.clock), now, c.lockstep); got != want {
+			t.Errorf("%s: %q, want %q", c.name, got, want)
+		}
+	}
+	if got := (&contactFile{Date: "then"}).restarted(0, now, false); !strings.HasPrefix(got, "Since then its clock") {
+		t.Errorf("no date: %q", got)
 	}
 }
 

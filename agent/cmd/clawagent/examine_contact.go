@@ -223,6 +223,9 @@ func (d *diagnosis) firstContact(ctx context.Context, cfg *config, o *doctorOpti
 	}
 	t.wipe()
 	if restart := new(restartedError); errors.As(err, &restart) {
+		if err := x.forget(); err != nil {
+			d.add(levelError, "first_contact_file", "", "%v", err)
+		}
 		return err
 	}
 	x.conclude(err)
@@ -336,12 +339,12 @@ func (x *exam) resume(fresh bool) error {
 	begins := "what has passed is kept."
 	if old != nil {
 		x.file.LinkLoss = old.LinkLoss
-		switch back := wentBack(old.TickMs, x.b.rx.Tick); {
+		switch since := old.restarted(x.b.rx.Tick, time.Now(), x.cfg.Control.Lockstep); {
 		case x.o.anew || fresh:
 		case x.cfg.passed(old) == nil:
 			begins += " It had passed on " + old.Date + "; that is replaced."
-		case back:
-			begins += " It has been restarted since " + old.Date + ": what was kept is forgotten."
+		case since != "":
+			begins += " " + since + ": what was kept is forgotten."
 		default:
 			r := old.Record
 			r.Frame, r.Results[firstcontact.Frame] = frame.Frame, frame.Results[firstcontact.Frame]
@@ -355,6 +358,24 @@ func (x *exam) resume(fresh bool) error {
 	}
 	x.t.say("first contact with %s at %s: damping frames only. Ctrl-C ends it; %s", id, x.cfg.low(), begins)
 	return nil
+}
+
+// forget keeps that the robot has started anew: whoever asks next does not take up what was measured before. A result that has passed
+// stays: no step of it is taken up.
+func (x *exam) forget() error {
+	if x.file == nil { // before it was known what is kept
+		id, err := x.cfg.identity(&x.b.rx)
+		if err != nil {
+			return nil // then nothing is
+		}
+		old, err := loadContact(x.cfg.contactDir(), id)
+		if err != nil || old == nil || old.Passed {
+			return nil
+		}
+		x.file = old
+	}
+	x.e, x.dates = firstcontact.New(x.cfgE, nil), [firstcontact.StepCount]string{}
+	return x.keep(false)
 }
 
 // steps goes through them.
