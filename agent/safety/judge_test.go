@@ -309,6 +309,7 @@ func TestIMUStuckWithAllElse(t *testing.T) {
 		"a gyroscope with noise":      {func(r *rig) { states(r, &r.s.IMU.Gyroscope[2], gyro, 51) }, true},
 		"of the gyroscope too little": {func(r *rig) { states(r, &r.s.IMU.Gyroscope[2], gyro*0.999, 200) }, false},
 		"the x axis":                  {func(r *rig) { states(r, &r.s.IMU.Accelerometer[0], acc, 51) }, true},
+		"of the x axis too little":    {func(r *rig) { states(r, &r.s.IMU.Accelerometer[0], acc*0.999, 200) }, false},
 		"a gyroscope's":               {func(r *rig) { states(r, &r.s.IMU.Gyroscope[0], gyro, 51) }, true},
 		"a break": {func(r *rig) {
 			states(r, &r.s.IMU.Accelerometer[1], acc, 40)
