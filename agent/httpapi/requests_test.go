@@ -272,7 +272,7 @@ func TestBodySize(t *testing.T) {
 		if got := f.taken(); got != "arm" {
 			t.Errorf("asked %q", got)
 		}
-		for _, size := range []int{bodyLimit + 1, 300 << 10} {
+		for _, size := range []int{bodyLimit + 1, 200 << 10} { // net/http takes so much behind the reply, and resets who sends more
 			a := arm(size, chunked)
 			if _, code, _ := a.error(t); a.status != 413 || code != "too_large" {
 				t.Errorf("%d bytes, chunked %t: %d %s", size, chunked, a.status, a.body)
@@ -281,6 +281,14 @@ func TestBodySize(t *testing.T) {
 		if got := f.taken(); got != "" {
 			t.Errorf("asked %q", got)
 		}
+	}
+	// One that says how long it is need not come.
+	head := "POST /api/v1/arm HTTP/1.1\r\nHost: " + r.addr + "\r\nContent-Type: application/json\r\nContent-Length: 307200\r\nConnection: close\r\n\r\n"
+	if got := r.raw(head); !strings.HasPrefix(got, "HTTP/1.1 413 ") || !strings.Contains(got, `"too_large"`) {
+		t.Errorf("300 KiB that do not come: %q", got)
+	}
+	if got := f.taken(); got != "" {
+		t.Errorf("asked %q", got)
 	}
 }
 
