@@ -133,9 +133,6 @@ func (l *Loop) shut() {
 // tripped says that the guard has latched the present epoch.
 func (l *Loop) tripped() bool { return l.guard != nil && l.guard.Look() == guard.Tripped }
 
-// trips are those that a person has to have been shown.
-func (l *Loop) trips() uint64 { return l.guardTrips() }
-
 // begin begins a new epoch: a person clears what is latched.
 func (l *Loop) begin() { l.guard.Begin() }
 

@@ -271,7 +271,7 @@ func (l *Loop) apply(now int64, r *request) Reason {
 // latch is the guard's part of a damp: *Loop.
 type latch interface {
 	tripped() bool
-	trips() uint64
+	guardTrips() uint64
 	begin()
 }
 
@@ -279,7 +279,7 @@ type latch interface {
 // then: the guard counts before it latches, so that a trip that is seen is counted, and one that comes behind the look stays latched.
 func unlatch(g latch, shown uint64) (trips uint64, ok bool) {
 	tripped := g.tripped()
-	trips = g.trips()
+	trips = g.guardTrips()
 	switch {
 	case !tripped:
 		return trips, true

@@ -23,9 +23,9 @@ func (g *tripping) ask() {
 	g.asked++
 }
 
-func (g *tripping) tripped() bool { g.ask(); return g.latched }
-func (g *tripping) trips() uint64 { g.ask(); return g.count }
-func (g *tripping) begin()        { g.ask(); g.latched = false }
+func (g *tripping) tripped() bool      { g.ask(); return g.latched }
+func (g *tripping) guardTrips() uint64 { g.ask(); return g.count }
+func (g *tripping) begin()             { g.ask(); g.latched = false }
 
 // TestTripWithinADamp: whenever the guard trips, a damp clears that only for whoever was shown it, and only if it was there when the damp
 // looked.

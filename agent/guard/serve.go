@@ -434,8 +434,7 @@ func (g *Guard) newSession(fd int, who peer, reg Registration) (s *session, page
 
 // fifoPriority is the calling thread's SCHED_FIFO priority; 0: it has another policy.
 func fifoPriority() int {
-	const fifo = 1
-	if a, err := unix.SchedGetAttr(0, 0); err == nil && a.Policy == fifo {
+	if a, err := unix.SchedGetAttr(0, 0); err == nil && a.Policy == unix.SCHED_FIFO {
 		return int(a.Priority)
 	}
 	return 0

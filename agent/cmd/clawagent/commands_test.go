@@ -216,22 +216,30 @@ func TestCommandsThatArePrinted(t *testing.T) {
 	}
 }
 
+// programFiles are this package's but its tests, parsed, by name.
+func programFiles(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*ast.File{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		if files[name], err = parser.ParseFile(token.NewFileSet(), name, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
 // literalCommands are those in the texts of this package, by file.
 func literalCommands(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for name, f := range programFiles(t) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if field, ok := n.(*ast.Field); ok && field.Tag != nil {
 				return false // a key's meaning names a command, and gives none
