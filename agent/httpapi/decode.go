@@ -59,13 +59,9 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, &apiError{status: http.StatusUnsupportedMediaType, Code: "media_type",
 			Text: fmt.Sprintf("Content-Encoding is %q, want none", v)}
 	}
-	if inner, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
-		w = inner.Unwrap() // net/http's own: told of the limit, it lets the client read the reply before it hangs up
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
-	var over *http.MaxBytesError
+	body, err := io.ReadAll(io.LimitReader(r.Body, bodyLimit+1))
 	switch {
-	case errors.As(err, &over):
+	case len(body) > bodyLimit:
 		return nil, tooLarge
 	case err != nil:
 		w.Header().Set("Connection", "close")

@@ -220,15 +220,23 @@ func (r *running) send(req *http.Request) *answer {
 	return &answer{resp.StatusCode, resp.Header, string(b)}
 }
 
-// raw sends bytes and returns all that comes back.
-func (r *running) raw(request string) string {
+// dial opens a connection that ends with the test.
+func (r *running) dial() net.Conn {
 	r.t.Helper()
 	c, err := net.Dial("tcp", r.addr)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	defer c.Close()
+	r.t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	return c
+}
+
+// raw sends bytes and returns all that comes back.
+func (r *running) raw(request string) string {
+	r.t.Helper()
+	c := r.dial()
+	defer c.Close()
 	if _, err := io.WriteString(c, request); err != nil {
 		r.t.Fatal(err)
 	}

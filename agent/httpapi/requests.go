@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -70,11 +71,22 @@ func finiteOrNil(x float32) *float32 {
 	return &x
 }
 
-// fail ends a request with an error.
+// lingerLimit is what is read of a refused body behind the reply, bytes.
+const lingerLimit = 1 << 20
+
+// fail ends a request with an error. The reply goes first, then what the client
+// still sends is read: whoever is hung up on while writing may lose the reply
+// to the reset (RFC 9112 9.6). ReadTimeout bounds it.
 func fail(c *gin.Context, err error) {
 	e := asAPI(err)
+	lingers := c.Request.ContentLength != 0 && c.Request.Header.Get("Expect") == "" && // who waits for a 100 sends nothing
+		http.NewResponseController(c.Writer).EnableFullDuplex() == nil // else net/http would read before it replies
 	reply(c, e.status, e)
 	c.Abort()
+	if lingers {
+		c.Writer.Flush()
+		_, _ = io.CopyN(io.Discard, c.Request.Body, lingerLimit)
+	}
 }
 
 // done is the body of a request that was carried out.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openclaw-rl/openclaw/agent/control"
 	"github.com/openclaw-rl/openclaw/agent/promise"
@@ -282,10 +284,37 @@ func TestBodySize(t *testing.T) {
 			t.Errorf("asked %q", got)
 		}
 	}
-	// One that says how long it is need not come.
-	head := "POST /api/v1/arm HTTP/1.1\r\nHost: " + r.addr + "\r\nContent-Type: application/json\r\nContent-Length: 307200\r\nConnection: close\r\n\r\n"
-	if got := r.raw(head); !strings.HasPrefix(got, "HTTP/1.1 413 ") || !strings.Contains(got, `"too_large"`) {
-		t.Errorf("300 KiB that do not come: %q", got)
+	// Who writes all of it before reading, and reads late, has the answer too: nothing was reset.
+	for _, kind := range []string{"Content-Length: 307200", "Transfer-Encoding: chunked"} {
+		c := r.dial()
+		head := "POST /api/v1/arm HTTP/1.1\r\nHost: " + r.addr + "\r\nContent-Type: application/json\r\n" + kind + "\r\nConnection: close\r\n\r\n"
+		body := strings.Repeat(" ", 300<<10)
+		if kind != "Content-Length: 307200" {
+			body = fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+		}
+		for left := head + body; left != ""; {
+			n := min(len(left), 32<<10)
+			if _, err := io.WriteString(c, left[:n]); err != nil {
+				t.Fatalf("%s: %v with %d bytes to go", kind, err, len(left))
+			}
+			left = left[n:]
+			time.Sleep(100 * time.Millisecond) // 1 s in all: net/http hangs up after half of it
+		}
+		if b, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 413 ") || !strings.Contains(string(b), `"too_large"`) {
+			t.Errorf("%s: %q, %v", kind, b, err)
+		}
+	}
+	// Who says how long it is need not send it to be told, and one that never ends ends.
+	c := r.dial()
+	head := "POST /api/v1/arm HTTP/1.1\r\nHost: " + r.addr + "\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n"
+	if _, err := io.WriteString(c, head); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 413 {
+		t.Errorf("1 GB that does not come: %v, %v", resp, err)
+	}
+	if n, err := io.Copy(c, &pattern{1e9}); err == nil || n > 100<<20 {
+		t.Errorf("1 GB that comes: %d bytes taken, %v", n, err)
 	}
 	if got := f.taken(); got != "" {
 		t.Errorf("asked %q", got)

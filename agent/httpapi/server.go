@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -259,7 +260,9 @@ func reply(c *gin.Context, status int, v any) {
 	if err != nil { // no type of ours fails; a map of LinkCounters might hold bad UTF-8
 		status, b = http.StatusInternalServerError, []byte(`{"error":"the reply could not be encoded","code":"internal"}`)
 	}
-	c.Data(status, "application/json; charset=utf-8", append(b, '\n'))
+	b = append(b, '\n')
+	c.Header("Content-Length", strconv.Itoa(len(b)))
+	c.Data(status, "application/json; charset=utf-8", b)
 }
 
 type connKey struct{}
