@@ -252,7 +252,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			return l.endErr
 		}
 		if l.cfg.Lockstep {
-			l.lockstepWait()
+			l.lockstepWait(ctx)
 		}
 		deadline += PeriodNs
 		// Deadlines that have passed are counted, not run in a burst.

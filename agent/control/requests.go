@@ -392,11 +392,11 @@ func (l *Loop) stopping(now int64) bool {
 	return true
 }
 
-// lockstepWait lets a policy answer, then waits for the robot's answer.
-func (l *Loop) lockstepWait() {
+// lockstepWait lets a policy answer, unless ctx ends, then waits for the robot's answer.
+func (l *Loop) lockstepWait(ctx context.Context) {
 	limit := time.Now().Add(time.Duration(l.cfg.LockWaitMs * 1e6))
 	if l.driving() && (l.policyTick-1)%l.policyTicks == 0 {
-		for l.targets.middle.Load()&fresh == 0 && l.envOpen.Load() && !l.policyFailed.Load() && time.Now().Before(limit) {
+		for l.targets.middle.Load()&fresh == 0 && l.envOpen.Load() && !l.policyFailed.Load() && ctx.Err() == nil && time.Now().Before(limit) {
 			runtime.Gosched()
 		}
 	}

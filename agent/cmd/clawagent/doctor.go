@@ -179,6 +179,8 @@ func newDoctor(loader *cli.Loader[config]) *cobra.Command {
 	f.StringArrayVar(&o.skip, "skip", nil, "leave out a `STEP` of the first contact, or motions, joints, feet, remote; may be repeated")
 	f.BoolVar(&o.anew, "anew", false, "first contact: forget what was kept of this robot")
 	f.Float64Var(&o.seconds, "seconds", 1, "how long to listen, s")
+	cmd.MarkFlagsMutuallyExclusive("seconds", "first-contact") // which takes the time that it needs
+	cmd.MarkFlagsMutuallyExclusive("seconds", "hang-test")
 	f.BoolVar(&o.showCodes, "codes", false, "print everything that doctor can name, and exit")
 	f.BoolVar(&o.asJSON, "json", false, "print one JSON object; before it, a line for each step of the first contact")
 	return cmd

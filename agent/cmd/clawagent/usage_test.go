@@ -50,6 +50,8 @@ func TestUsage(t *testing.T) {
 		{"first contact and hang test", []string{"doctor", "--robot", own, "--first-contact", "--hang-test"}, []string{"first-contact", "hang-test"}},
 		{"hang test of a robot that lies", []string{"doctor", "--robot", own, "--hang-test"}, []string{"--hang-test: the legs get torque", "--hung"}},
 		{"hung for nothing", []string{"doctor", "--robot", own, "--hung"}, []string{"--hung belongs to --first-contact and --hang-test", "--arm"}},
+		{"first contact that listens", []string{"doctor", "--robot", own, "--first-contact", "--seconds", "2"}, []string{"[first-contact seconds]"}},
+		{"hang test that listens", []string{"doctor", "--robot", own, "--hang-test", "--hung", "--seconds", "1"}, []string{"[hang-test seconds]"}},
 		{"hang test in lockstep", []string{"doctor", "--robot", own, "--hang-test", "--hung", "--set", "control.lockstep=true"}, []string{"--hang-test: control.lockstep"}},
 		{"results in a folder of here", []string{"run", "--robot", own, "--set", "first_contact.dir=results"}, []string{`first_contact.dir: "results"`, "absolute"}},
 		{"eleven cells", []string{"run", "--robot", own, "--set", "first_contact.exam.cells=11"}, []string{"first_contact.exam.cells: 11", "0..10"}},
