@@ -127,7 +127,7 @@ PROMISE ?=
 soak: deps ## run the full count of one promise's test, or go on with it, log in out/soak [PROMISE=n|mutants|hour|memory|chaos|storms|kills]
 	@tests=$$(grep -rEo --include='*_test.go' '^func TestPromise0*[0-9]+' . | \
 		sed -E 's/^(.*)\/[^/]*:func TestPromise0*([0-9]+)$$/\2 \1 TestPromise0*\2([^0-9].*)?/' | sort -u | sort -ns; printf ' $(SOAKS)'); \
-	found=$$(awk -v n='$(PROMISE)' 'n != "" && $$1 == n' <<<"$$tests"); \
+	found=$$(awk -v n='$(PROMISE)' 'n != "" && $$1 "" == n ""' <<<"$$tests"); \
 	if [ -z "$$found" ]; then \
 		echo "soak: PROMISE=$(PROMISE): want one of:" $$(awk '{print $$1}' <<<"$$tests" | uniq) >&2; exit 2; \
 	fi; \

@@ -12,7 +12,8 @@
 // file OPENCLAW_SOAK_LOG. Such a run may be ended at any instant and started again: what the file has as passed, by the code of
 // OPENCLAW_SOAK_COMMIT, is not run again. A case that failed, or that the machine did not let be done (a skip), is: of a seed the newest
 // line counts, the older ones stay in the file, and how many of them were failures is said at the end. OPENCLAW_SEED=7 runs the case of
-// seed 7 alone and writes nothing: a failure prints the command. A case is the same in all three.
+// seed 7 alone and writes nothing: a failure prints the command; OPENCLAW_SEED=9001..9050 runs cases that nobody has seen. A case is the
+// same in all three.
 //
 // Only tests import this package.
 package promise
@@ -37,9 +38,9 @@ type Soak struct {
 	log      *os.File // nil: none
 	promise  int      // 0: of none
 	word     string   // of a test that is none of a promise's
-	cases    uint64
+	first    uint64
+	cases    uint64 // the last
 	full     bool
-	only     uint64          // the one seed to run; 0: all
 	newest   map[uint64]line // by seed, of these and of earlier runs
 	count    int             // lines, likewise
 	failures int             // of those
@@ -77,14 +78,19 @@ func NewWord(t testing.TB, word string, sample, all uint64) *Soak {
 func begin(s *Soak, asked string, sample, all uint64) *Soak {
 	t := s.t
 	t.Helper()
-	s.cases, s.newest, s.totals = sample, map[uint64]line{}, map[string]float64{}
+	s.first, s.cases, s.newest, s.totals = 1, sample, map[uint64]line{}, map[string]float64{}
 	t.Cleanup(s.tell)
 	if text := os.Getenv("OPENCLAW_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil || seed < 1 || seed > max(all, sample) {
-			t.Fatalf("OPENCLAW_SEED=%s: want 1..%d", text, max(all, sample))
+		first, last, isRange := strings.Cut(text, "..")
+		if !isRange {
+			last = first
 		}
-		s.cases, s.only = seed, seed
+		var errs [2]error
+		s.first, errs[0] = strconv.ParseUint(first, 10, 62)
+		s.cases, errs[1] = strconv.ParseUint(last, 10, 62)
+		if errors.Join(errs[:]...) != nil || s.first < 1 || s.first > s.cases {
+			t.Fatalf("OPENCLAW_SEED=%s: want a seed from 1 on, or FIRST..LAST", text)
+		}
 		return s
 	}
 	if os.Getenv("OPENCLAW_SOAK") != asked {
@@ -118,8 +124,8 @@ func (s *Soak) tell() {
 		}
 	}
 	s.t.Logf("%d cases passed, %d failed, %d not done; of %d lines %d are failures", passed, len(s.newest)-passed-notDone, notDone, s.count, s.failures)
-	if s.full && notDone > 0 {
-		s.t.Errorf("%d cases are not done: to do them start the soak again, on a machine with less else to do", notDone)
+	if left := int(s.cases) - passed; s.full && left > 0 { // a test that was skipped before its first case has them all left
+		s.t.Errorf("%d of %d cases have not passed: start the soak again for those that were not done, on a machine that lets them be done", left, s.cases)
 	}
 }
 
@@ -187,7 +193,7 @@ func (s *Soak) take(l line) {
 // Seeds are those of the cases that are left.
 func (s *Soak) Seeds() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
-		for seed := max(s.only, 1); seed <= s.cases; seed++ {
+		for seed := s.first; seed <= s.cases; seed++ {
 			if !s.newest[seed].OK && !yield(seed) {
 				return
 			}

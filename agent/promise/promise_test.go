@@ -31,7 +31,7 @@ func TestSoakGoesOn(t *testing.T) {
 			t.Errorf("ran %v, want %s", got, want)
 		}
 	}
-	want(left(New(t, 14, 2, 6), 3, 0), "[1 2 3]")
+	want(left(New(&told{TB: t}, 14, 2, 6), 3, 0), "[1 2 3]") // ended
 	want(left(New(t, 14, 2, 6), 6, 0), "[4 5 6]")
 	want(left(New(t, 14, 2, 6), 6, 0), "[]")
 	sampled := New(t, 13, 2, 6)
@@ -40,7 +40,7 @@ func TestSoakGoesOn(t *testing.T) {
 		t.Error("a sample and the full count are told from one another")
 	}
 	t.Setenv("OPENCLAW_SOAK_COMMIT", "abd")
-	want(left(New(t, 14, 2, 6), 6, 5), "[1 2 3 4 5 6]")
+	want(left(New(&told{TB: t}, 14, 2, 6), 6, 5), "[1 2 3 4 5 6]")
 	data, err := os.ReadFile(path)
 	if err != nil || strings.Count(string(data), "\n") != 12 || !strings.HasSuffix(string(data), `"seed":6,"ok":true,"count":6,"failures":1,"case":{"world":"walk"}}`+"\n") {
 		t.Errorf("%v: %s", err, data)
@@ -92,11 +92,29 @@ func TestSoakNotDone(t *testing.T) {
 		}
 		return s.said, soak.Sum("ticks")
 	}
-	if said, ticks := run(2); !strings.Contains(said, "2 cases passed, 0 failed, 1 not done; of 3 lines 0") || !strings.Contains(said, "1 cases are not done") || ticks != 400 {
+	if said, ticks := run(2); !strings.Contains(said, "2 cases passed, 0 failed, 1 not done; of 3 lines 0") || !strings.Contains(said, "1 of 3 cases have not passed") || ticks != 400 {
 		t.Errorf("said %q, %v ticks", said, ticks)
 	}
-	if said, ticks := run(0); !strings.Contains(said, "3 cases passed, 0 failed, 0 not done; of 4 lines 0") || strings.Contains(said, "are not done") || ticks != 600 {
+	if said, ticks := run(0); !strings.Contains(said, "3 cases passed, 0 failed, 0 not done; of 4 lines 0") || strings.Contains(said, "have not passed") || ticks != 600 {
 		t.Errorf("gone on: said %q, %v ticks", said, ticks)
+	}
+}
+
+// A full count of which nothing ran is none, whatever the test says of itself.
+func TestSoakSkipped(t *testing.T) {
+	t.Setenv("OPENCLAW_SEED", "")
+	t.Setenv("OPENCLAW_SOAK", "14")
+	t.Setenv("OPENCLAW_SOAK_LOG", "")
+	s := &told{TB: t}
+	New(s, 14, 1, 3).tell()
+	if !strings.Contains(s.said, "3 of 3 cases have not passed") {
+		t.Errorf("said %q", s.said)
+	}
+	t.Setenv("OPENCLAW_SOAK", "")
+	s = &told{TB: t}
+	New(s, 14, 1, 3).tell()
+	if strings.Contains(s.said, "have not passed") {
+		t.Errorf("a sample: said %q", s.said)
 	}
 }
 
@@ -163,14 +181,22 @@ func TestOneSeed(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a case that was run alone is in the log")
 	}
-	for _, bad := range []string{"7", "0", "-1", "x"} {
+	t.Setenv("OPENCLAW_SEED", "9001..9003") // of no sample and of no count
+	var fresh []uint64
+	for seed := range New(&told{TB: t}, 14, 2, 6).Seeds() {
+		fresh = append(fresh, seed)
+	}
+	if fmt.Sprint(fresh) != "[9001 9002 9003]" {
+		t.Errorf("ran %v", fresh)
+	}
+	for _, bad := range []string{"0", "-1", "x", "1..", "..2", "3..2", "1..2..3", "1-2", "99999999999999999999"} {
 		t.Setenv("OPENCLAW_SEED", bad)
 		s := &told{TB: t}
 		func() {
 			defer func() { _ = recover() }()
 			New(s, 14, 2, 6)
 		}()
-		if want := "OPENCLAW_SEED=" + bad + ": want 1..6"; s.said != want {
+		if want := "OPENCLAW_SEED=" + bad + ": want a seed from 1 on, or FIRST..LAST"; s.said != want {
 			t.Errorf("said %q, want %q", s.said, want)
 		}
 	}

@@ -48,9 +48,20 @@ func TestPromise07UnderLoad(t *testing.T) {
 			})
 		})
 	}
+	ticks := soak.Sum("ticks")
 	t.Logf("in all: %.0f ticks of whole cases, %.0f missed, %.0f falls; %.0f trips in all tries, %.0f tries that a stall of the machine cut short and that were run again",
-		soak.Sum("ticks"), soak.Sum("missed"), soak.Sum("falls"), soak.Total("trips"), soak.Total("disturbed_count"))
+		ticks, soak.Sum("missed"), soak.Sum("falls"), soak.Total("trips"), soak.Total("disturbed_count"))
+	if late := soak.Sum("late_over_1ms") / max(ticks, 1); late <= lateShare {
+		t.Logf("the promise is met: %.4f %% of the ticks were more than 1 ms late, at most %.2f %% may be", late*100, lateShare*100)
+	} else {
+		t.Logf("the promise is NOT MET on this machine: %.4f %% of the ticks were more than 1 ms late, at most %.2f %% may be; see machine_late_share of each case",
+			late*100, lateShare*100)
+	}
 }
+
+// lateShare is what the promise lets be late: ticks more than 1 ms behind their deadline. A case is held to what the machine itself allows;
+// whether the promise is met is said at the end, of all ticks together.
+const lateShare = 1e-4
 
 // walkUnderLoad is one try of a case, and writes down what it saw. disturbed says what the machine did, if that ended the try, which then
 // proves nothing.
@@ -136,13 +147,12 @@ func walkUnderLoad(t *testing.T, seed uint64, drawn map[string]any) (disturbed s
 	case ended:
 		t.Errorf("after %d ticks: %v trips, fault %q; the machine stood still for %.1f ms at most about then, which explains nothing", ran, drawn["trips"], last.fault(), most/1e3)
 	default:
-		const lateShare = 1e-4
 		if late > lateShare+3*share {
 			t.Errorf("%.4f %% of the ticks were more than 1 ms late, and of the stall meter's %.4f %%; want at most %.2f %% more than three times as many",
 				late*100, share*100, lateShare*100)
 		}
-		if rate := float64(b.requests.Load()) / seconds; rate < perS/10 {
-			t.Errorf("%.0f requests/s", rate)
+		if rate := float64(b.requests.Load()) / seconds; rate < 0.9*perS {
+			t.Errorf("%.0f requests/s, want %d", rate, perS)
 		}
 		if ran < ticks {
 			t.Errorf("only %d ticks", ran)
