@@ -36,13 +36,24 @@
 //	imu_mirror y         acc y, gyro x z, quaternion x z, roll and yaw; the same
 //	imu_mirror z         acc z, gyro x y, quaternion x y, roll and pitch: the accelerometer hangs upside down, the quaternion does not
 //	imu_quat_order       x y z w stands where w x y z should; rpy, which the IMU makes itself, is right
-//	gyro_sign, _units    the gyroscope alone, so that it contradicts the quaternion's own change
+//	imu_quat_conj        quaternion x y z change sign: it takes the world's vectors to the body's; rpy is right
+//	imu_turned           acceleration and gyroscope are seen from an IMU turned by deg about the body's axis, quaternion and rpy are its
+//	                     attitude: all four agree, and with 90 about z a nose that goes down is a roll
+//	gyro_sign, _units,   the gyroscope alone, so that it contradicts the quaternion's own change
+//	  _scale, _swapped
+//	acc_sign, _swapped   the accelerometer alone; of x and y nothing is to be seen at rest
 //	legs_swapped         Motor records 3a..3a+2 and 3b..3b+2 change places, and so do commands; feet do not
-//	joints_swapped       two Motor records of one leg, and their commands
+//	joints_swapped       two Motor records of one leg, and their commands; motors_swapped: of any two
+//	joint_order          all of them: in place i comes, and is commanded, the SDK's motor 3 4 5 0 1 2 9 10 11 6 7 8 (legged_gym: FL FR RL RR),
+//	                     3 0 9 6 4 1 10 7 5 2 11 8 (isaac: hips, thighs, calves) or 1 5 9 0 4 8 3 7 11 2 6 10 (isaac_back, its inverse)
 //	joint_reversed       q, dq, ddq, tau of one record change sign, and q, dq, tau of its commands: its servo still holds
-//	feet_swapped         two foot sensors
+//	joint_speed_scale    dq alone
+//	feet_swapped         two foot sensors; foot_reversed: one counts down where it is pressed
+//	buttons_swapped,     two bits, two floats, or the sign of one float of the remote's 40 bytes
+//	  sticks_swapped, stick_reversed
 //
-// Faults change a state in the order in which they began, so joint_speed before legs_swapped is seen on the other leg.
+// Faults change a state in the order in which they began, so joint_speed before legs_swapped is seen on the other leg; but what a person
+// does comes first, whenever it began.
 //
 // # The person beside the robot
 //

@@ -109,6 +109,12 @@ func (e *effect) alter(s *wire.LowState, t float64) {
 	case "imu_quat_order":
 		q := s.IMU.Quaternion
 		s.IMU.Quaternion = [4]float32{q[1], q[2], q[3], q[0]}
+	case "imu_quat_conj":
+		for i := range 3 {
+			s.IMU.Quaternion[1+i] *= -1
+		}
+	case "imu_turned":
+		turnIMU(&s.IMU, int(p["axis"]), p["deg"]*math.Pi/180)
 	case "imu_mirror":
 		mirrorIMU(&s.IMU, int(p["axis"]))
 	case "imu_stuck":
@@ -119,11 +125,17 @@ func (e *effect) alter(s *wire.LowState, t float64) {
 	case "imu_noise":
 		e.disturbIMU(&s.IMU)
 	case "gyro_sign":
-		for i := range s.IMU.Gyroscope {
-			if axis := int(p["axis"]); axis == i || axis == 3 {
-				s.IMU.Gyroscope[i] *= -1
-			}
-		}
+		negate(&s.IMU.Gyroscope, int(p["axis"]))
+	case "acc_sign":
+		negate(&s.IMU.Accelerometer, int(p["axis"]))
+	case "gyro_scale":
+		s.IMU.Gyroscope[int(p["axis"])] *= float32(p["scale"])
+	case "gyro_swapped":
+		a, b := &s.IMU.Gyroscope[int(p["a"])], &s.IMU.Gyroscope[int(p["b"])]
+		*a, *b = *b, *a
+	case "acc_swapped":
+		a, b := &s.IMU.Accelerometer[int(p["a"])], &s.IMU.Accelerometer[int(p["b"])]
+		*a, *b = *b, *a
 	case "gyro_units":
 		for i := range s.IMU.Gyroscope {
 			s.IMU.Gyroscope[i] *= 180 / math.Pi
@@ -157,8 +169,11 @@ func (e *effect) alter(s *wire.LowState, t float64) {
 			m.Q += float32(p["q"] * e.noise.NormFloat64())
 			m.Dq += float32(p["dq"] * e.noise.NormFloat64())
 		})
-	case "joint_reversed", "joints_swapped", "legs_swapped":
+	case "joint_reversed", "joints_swapped", "legs_swapped", "motors_swapped", "joint_order":
 		e.wireStates(s)
+	case "joint_speed_scale":
+		m := &s.Motor[j]
+		m.Dq, m.DqRaw = m.Dq*float32(p["scale"]), m.DqRaw*float32(p["scale"])
 	case "power":
 		setPower(s, p["w"])
 	case "power_nan":
@@ -195,6 +210,11 @@ func (e *effect) alter(s *wire.LowState, t float64) {
 			r.Lx, r.Ly, r.Rx, r.Ry = float32(p["lx"]), float32(p["ly"]), float32(p["rx"]), float32(p["ry"])
 		}
 		putRemote(&s.Remote, r)
+	case "buttons_swapped", "sticks_swapped", "stick_reversed":
+		e.layOut(&s.Remote)
+	case "foot_reversed":
+		f := &s.FootForce[int(p["foot"])]
+		*f = toI16(-float64(*f))
 	case "foot_force_zero":
 		s.FootForce = [4]int16{}
 	case "foot_force_offset":

@@ -264,10 +264,14 @@ func TestCommandsFollowWires(t *testing.T) {
 		motor    [go1.Joints]int // that the command for each joint reaches
 		reversed int             // joint that then turns the other way
 	}{
-		"legs_swapped,a=FR,b=RL":        {[go1.Joints]int{9, 10, 11, 3, 4, 5, 6, 7, 8, 0, 1, 2}, -1},
-		"joints_swapped,leg=FL":         {[go1.Joints]int{0, 1, 2, 3, 5, 4, 6, 7, 8, 9, 10, 11}, -1},
-		"joint_reversed,joint=RR_thigh": {straight, 7},
-		"legs_swapped@0 joints_swapped": {[go1.Joints]int{3, 5, 4, 0, 1, 2, 6, 7, 8, 9, 10, 11}, -1},
+		"legs_swapped,a=FR,b=RL":                   {[go1.Joints]int{9, 10, 11, 3, 4, 5, 6, 7, 8, 0, 1, 2}, -1},
+		"joints_swapped,leg=FL":                    {[go1.Joints]int{0, 1, 2, 3, 5, 4, 6, 7, 8, 9, 10, 11}, -1},
+		"joint_reversed,joint=RR_thigh":            {straight, 7},
+		"motors_swapped,a=FR_hip,b=RL_calf":        {[go1.Joints]int{11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0}, -1},
+		"joint_order":                              {[go1.Joints]int{3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8}, -1},
+		"joint_order,order=isaac":                  {[go1.Joints]int{3, 0, 9, 6, 4, 1, 10, 7, 5, 2, 11, 8}, -1},
+		"joint_order,order=isaac@0 joints_swapped": {[go1.Joints]int{3, 9, 0, 6, 4, 1, 10, 7, 5, 2, 11, 8}, -1},
+		"legs_swapped@0 joints_swapped":            {[go1.Joints]int{3, 5, 4, 0, 1, 2, 6, 7, 8, 9, 10, 11}, -1},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			r, c := hung(t, strings.Fields(fault+"@0")...)
@@ -683,6 +687,29 @@ func TestParseFault(t *testing.T) {
 		"imu_mirror,axis=roll@1":                   "axis is \"roll\", want x or y or z",
 		"gyro_sign,axis=w@1":                       "axis",
 		"gyro_units,by=2@1":                        `no parameter "by"`,
+		"gyro_scale,scale=Inf@1":                   "scale",
+		"gyro_scale,axis=all@1":                    "axis",
+		"gyro_swapped,b=x@1":                       "a and b are the same",
+		"gyro_swapped,a=w@1":                       "a is \"w\", want x or y or z",
+		"acc_sign,axis=none@1":                     "axis",
+		"acc_swapped,a=z,b=z@1":                    "a and b are the same",
+		"imu_quat_conj,axis=x@1":                   `no parameter "axis"`,
+		"imu_turned,axis=yaw@1":                    "axis",
+		"imu_turned,deg=361@1":                     "deg",
+		"imu_turned,rad=1@1":                       `no parameter "rad"`,
+		"joint_speed_scale,joint=all@1":            "joint",
+		"joint_speed_scale,scale=NaN@1":            "scale",
+		"joint_order,order=sdk@1":                  "order is \"sdk\", want legged_gym or isaac or isaac_back",
+		"motors_swapped,a=FL_thigh@1":              "a and b are the same",
+		"motors_swapped,a=1,b=FR_thigh@1":          "a and b are the same",
+		"motors_swapped,a=all@1":                   "a",
+		"buttons_swapped,a=R2@1":                   "a and b are the same",
+		"buttons_swapped,a=L2+B@1":                 "a is",
+		"buttons_swapped,b=0x2@1":                  "b is",
+		"sticks_swapped,b=lx@1":                    "a and b are the same",
+		"sticks_swapped,a=left@1":                  "a is",
+		"stick_reversed,stick=x@1":                 "stick is",
+		"foot_reversed,foot=all@1":                 "foot",
 		"imu_noise,gyro=-1@1":                      "gyro",
 		"imu_noise,quat=4@1":                       "quat",
 		"joint_noise,dq=1e9@1":                     "dq",
@@ -860,7 +887,7 @@ func TestEveryKindEveryWay(t *testing.T) {
 			t.Errorf("%s began %d times, want %d", kind, n, want)
 		}
 	}
-	if len(begun) != kinds || kinds < 55 || len(r.Records("error")) != 0 {
+	if len(begun) != kinds || kinds < 68 || len(r.Records("error")) != 0 {
 		t.Errorf("%d of %d kinds began; errors %v", len(begun), kinds, r.Records("error"))
 	}
 }

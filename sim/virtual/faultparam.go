@@ -18,6 +18,9 @@ const allJoints = mujoco.Joints
 // buttonNames are the hand remote's, bit 0 first.
 var buttonNames = []string{"R1", "L1", "start", "select", "R2", "L2", "F1", "F2", "A", "B", "X", "Y", "up", "right", "down", "left"}
 
+// stickNames are the directions of the hand remote's sticks.
+var stickNames = []string{"lx", "ly", "rx", "ry"}
+
 // parse reads one parameter.
 func (p *param) parse(text string) (float64, error) {
 	switch p.typ {
@@ -66,6 +69,27 @@ func (p *param) parse(text string) (float64, error) {
 		return 0, fmt.Errorf("is %q, want %v..%v", text, p.lo, p.hi)
 	}
 	return v, nil
+}
+
+// layOut gives the hand remote another layout.
+func (e *effect) layOut(b *[wire.RemoteSize]byte) {
+	var r wire.Remote
+	if wire.DecodeRemote(b, &r); !r.Present() {
+		return
+	}
+	sticks := [...]*float32{&r.Lx, &r.Ly, &r.Rx, &r.Ry}
+	x, y := int(e.p["a"]), int(e.p["b"])
+	switch e.k.name {
+	case "buttons_swapped":
+		if a, b := r.Buttons>>x&1, r.Buttons>>y&1; a != b {
+			r.Buttons ^= 1<<x | 1<<y
+		}
+	case "sticks_swapped":
+		*sticks[x], *sticks[y] = *sticks[y], *sticks[x]
+	case "stick_reversed":
+		*sticks[int(e.p["stick"])] *= -1
+	}
+	putRemote(b, r)
 }
 
 // putRemote writes the 40 bytes of a hand remote that is there.

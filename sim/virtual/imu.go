@@ -50,6 +50,25 @@ func mirrorIMU(m *wire.IMU, axis int) {
 	}
 }
 
+// turnIMU is an IMU that is mounted turned by rad about a body axis: it sees every vector the other way round, and its own attitude is
+// the body's with that turn behind it.
+func turnIMU(m *wire.IMU, axis int, rad float64) {
+	tiltIMU(m, axis, rad, false)
+	r, w := rotation(turn(axis, rad)), m.Gyroscope
+	for i := range 3 {
+		m.Gyroscope[i] = float32(r[0][i]*float64(w[0]) + r[1][i]*float64(w[1]) + r[2][i]*float64(w[2]))
+	}
+}
+
+// negate changes the sign of one axis, or of all where axis is 3.
+func negate(v *[3]float32, axis int) {
+	for i := range v {
+		if axis == i || axis == 3 {
+			v[i] *= -1
+		}
+	}
+}
+
 // disturbIMU adds the noise of imu_noise.
 func (e *effect) disturbIMU(m *wire.IMU) {
 	for i := range 3 {

@@ -58,10 +58,18 @@ var (
 	anyJoint = param{name: "joint", typ: joint, value: "all", words: []string{"all"}, meaning: "name, SDK index, or all"}
 	oneFoot  = param{name: "foot", typ: foot, value: "FL", meaning: "FR, FL, RR or RL"}
 	bodyAxis = choice("axis", "y", "x", "y", "z")
+	bothA    = choice("a", "x", "x", "y", "z")
+	bothB    = choice("b", "y", "x", "y", "z")
 	way      = []param{num("ms", "500", 10, 1e5, "how long the way there takes, and the way back, ms"),
 		num("stay", "300", 0, 1e6, "how long it is held there, ms"),
 		choice("how", "back", "back", "hold")}
 )
+
+func otherJoint(name, value string) param {
+	p := oneJoint
+	p.name, p.value = name, value
+	return p
+}
 
 func leg(name, value string) param {
 	return param{name: name, typ: foot, value: value, meaning: "FR, FL, RR or RL"}
@@ -86,6 +94,9 @@ var kinds = []kind{
 	{name: "imu_quat_zero", doc: "the quaternion is all zeros"},
 	{name: "imu_quat_scale", doc: "the quaternion has another length", params: []param{num("scale", "0.5", -100, 100, "its length")}},
 	{name: "imu_quat_order", doc: "the quaternion comes as x y z w"},
+	{name: "imu_quat_conj", doc: "the quaternion is conjugated: it takes the world's vectors to the body's"},
+	{name: "imu_turned", doc: "the IMU is mounted turned about a body axis: acceleration, gyroscope, quaternion and rpy are those of a body turned so",
+		params: []param{choice("axis", "z", "x", "y", "z"), num("deg", "90", -360, 360, "degrees, by the right hand")}},
 	{name: "imu_mirror", doc: "the IMU is mounted mirrored along a body axis: the acceleration of that axis and the rotations about the two others change sign, in gyroscope, quaternion and rpy",
 		params: []param{bodyAxis}},
 	{name: "imu_tilt", doc: "quaternion, accelerometer and rpy say another tilt", params: []param{
@@ -95,6 +106,11 @@ var kinds = []kind{
 		num("gyro", "0.3", 0, 100, "rad/s"), num("acc", "3", 0, 1000, "m/s2"), num("quat", "0.02", 0, 3, "rad, of a rotation")}},
 	{name: "gyro_sign", doc: "the gyroscope's sign is wrong", params: []param{choice("axis", "z", "x", "y", "z", "all")}},
 	{name: "gyro_units", doc: "the gyroscope speaks degrees per second"},
+	{name: "gyro_scale", doc: "an axis of the gyroscope reads scale times as much", params: []param{
+		choice("axis", "z", "x", "y", "z"), num("scale", "0.5", -1000, 1000, "0: it reads nothing at all")}},
+	{name: "gyro_swapped", doc: "two axes of the gyroscope are exchanged", params: []param{bothA, bothB}},
+	{name: "acc_sign", doc: "the accelerometer's sign is wrong", params: []param{choice("axis", "z", "x", "y", "z", "all")}},
+	{name: "acc_swapped", doc: "two axes of the accelerometer are exchanged", params: []param{bothA, bothB}},
 	{name: "gyro_nan", doc: "the gyroscope's x is NaN"},
 	{name: "acc_nan", doc: "the accelerometer's z is NaN"},
 
@@ -105,6 +121,12 @@ var kinds = []kind{
 	{name: "joint_noise", doc: "noise is added to a joint, sigma of each sample", params: []param{anyJoint,
 		num("q", "0.02", 0, 10, "rad"), num("dq", "2", 0, 1000, "rad/s")}},
 	{name: "joint_reversed", doc: "a joint turns the other way: angle, speed and torque change sign, in states and in commands", params: []param{oneJoint}},
+	{name: "joint_speed_scale", doc: "a joint's speed reads scale times as much; only the states are wrong", params: []param{oneJoint,
+		num("scale", "-1", -1000, 1000, "-1: the wrong way")}},
+	{name: "joint_order", doc: "the twelve motors come in another order, in states and in commands", params: []param{
+		choice("order", "legged_gym", "legged_gym", "isaac", "isaac_back")}},
+	{name: "motors_swapped", doc: "two motors, of whichever legs, are wired to each other's place, in states and in commands", params: []param{
+		otherJoint("a", "FR_thigh"), otherJoint("b", "FL_thigh")}},
 	{name: "joints_swapped", doc: "two motors of a leg are wired to each other's place, in states and in commands", params: []param{leg("leg", "FR"),
 		choice("a", "thigh", "hip", "thigh", "calf"), choice("b", "calf", "hip", "thigh", "calf")}},
 	{name: "legs_swapped", doc: "the motors of two legs are wired to each other's place, in states and in commands; feet_swapped is theirs", params: []param{
@@ -128,11 +150,17 @@ var kinds = []kind{
 	{name: "remote_sticks", doc: "sticks of the hand remote", person: true, params: []param{
 		num("lx", "0", -1, 1, "left stick, right is +"), num("ly", "0", -1, 1, "left stick, forward is +"),
 		num("rx", "0", -1, 1, "right stick, right is +"), num("ry", "0", -1, 1, "right stick, forward is +")}},
+	{name: "buttons_swapped", doc: "two buttons of the hand remote say each other", params: []param{
+		choice("a", "L2", buttonNames...), choice("b", "R2", buttonNames...)}},
+	{name: "sticks_swapped", doc: "two directions of the hand remote's sticks say each other", params: []param{
+		choice("a", "lx", stickNames...), choice("b", "rx", stickNames...)}},
+	{name: "stick_reversed", doc: "a direction of the hand remote's sticks has the other sign", params: []param{choice("stick", "ly", stickNames...)}},
 	{name: "foot_force_zero", doc: "all foot sensors read 0"},
 	{name: "foot_force_offset", doc: "counts are added to the foot sensors", params: []param{
 		num("fr", "20", -32768, 32767, "counts"), num("fl", "40", -32768, 32767, "counts"), num("rr", "60", -32768, 32767, "counts"),
 		num("rl", "80", -32768, 32767, "counts"), num("drift", "0", -1000, 1000, "counts/s")}},
 	{name: "foot_force_stuck", doc: "one foot sensor reads value", params: []param{oneFoot, num("value", "120", -32768, 32767, "counts")}},
+	{name: "foot_reversed", doc: "a foot sensor counts down where it is pressed", params: []param{oneFoot}},
 	{name: "feet_swapped", doc: "two foot sensors are wired to each other's place", params: []param{leg("a", "FR"), leg("b", "FL")}},
 
 	{name: "drop_command", doc: "commands are lost on their way to the robot", counts: commands, params: []param{share}},

@@ -288,6 +288,38 @@ func TestFaultsAgainstASoundRobot(t *testing.T) {
 				s.IMU.Gyroscope[i] *= 180 / math.Pi
 			}
 		},
+		"gyro_scale,axis=y,scale=-3":        func(s *state) { s.IMU.Gyroscope[1] *= -3 },
+		"gyro_swapped":                      func(s *state) { g := &s.IMU.Gyroscope; g[0], g[1] = g[1], g[0] },
+		"gyro_swapped,a=y,b=z":              func(s *state) { g := &s.IMU.Gyroscope; g[1], g[2] = g[2], g[1] },
+		"acc_sign":                          func(s *state) { s.IMU.Accelerometer[2] *= -1 },
+		"acc_sign,axis=x":                   func(s *state) { s.IMU.Accelerometer[0] *= -1 },
+		"acc_sign,axis=all":                 func(s *state) { a := &s.IMU.Accelerometer; *a = [3]float32{-a[0], -a[1], -a[2]} },
+		"acc_swapped,a=z,b=y":               func(s *state) { a := &s.IMU.Accelerometer; a[1], a[2] = a[2], a[1] },
+		"imu_quat_conj":                     func(s *state) { q := &s.IMU.Quaternion; *q = [4]float32{q[0], -q[1], -q[2], -q[3]} },
+		"motors_swapped":                    func(s *state) { swap(s, 1, 4) },
+		"motors_swapped,a=RL_calf,b=FR_hip": func(s *state) { swap(s, 11, 0) },
+		"joint_order": func(s *state) {
+			swap(s, 0, 3)
+			swap(s, 1, 4)
+			swap(s, 2, 5)
+			swap(s, 6, 9)
+			swap(s, 7, 10)
+			swap(s, 8, 11)
+		},
+		"joint_order,order=isaac": func(s *state) {
+			sound := s.Motor
+			for place, name := range strings.Fields("FL_hip FR_hip RL_hip RR_hip FL_thigh FR_thigh RL_thigh RR_thigh FL_calf FR_calf RL_calf RR_calf") {
+				s.Motor[place] = sound[slices.Index(go1.JointNames[:], name+"_joint")]
+			}
+		},
+		"joint_order,order=isaac_back": func(s *state) {
+			sound := s.Motor
+			for place, name := range strings.Fields("FL_hip FR_hip RL_hip RR_hip FL_thigh FR_thigh RL_thigh RR_thigh FL_calf FR_calf RL_calf RR_calf") {
+				s.Motor[slices.Index(go1.JointNames[:], name+"_joint")] = sound[place]
+			}
+		},
+		"joint_speed_scale,joint=FL_calf":    func(s *state) { m := &s.Motor[5]; m.Dq, m.DqRaw = -m.Dq, -m.DqRaw },
+		"foot_reversed":                      func(s *state) { s.FootForce[1] *= -1 },
 		"legs_swapped":                       func(s *state) { swap(s, 0, 3); swap(s, 1, 4); swap(s, 2, 5) },
 		"legs_swapped,a=RL,b=FR":             func(s *state) { swap(s, 0, 9); swap(s, 1, 10); swap(s, 2, 11) },
 		"joints_swapped":                     func(s *state) { swap(s, 1, 2) },
@@ -318,6 +350,93 @@ func TestFaultsAgainstASoundRobot(t *testing.T) {
 				t.Error("nothing was to be seen of it")
 			}
 		})
+	}
+}
+
+// An IMU that is mounted turned shows vectors the other way round, and is right in itself: what it says of gravity and of turns agrees.
+func TestTurnedIMU(t *testing.T) {
+	type vec = [3]float32
+	for fault, seen := range map[string]func(v vec) vec{ // what it makes of a vector of the body: its x, y and z axis point along ...
+		"imu_turned":                  func(v vec) vec { return vec{v[1], -v[0], v[2]} }, // left, back, up
+		"imu_turned,deg=180":          func(v vec) vec { return vec{-v[0], -v[1], v[2]} },
+		"imu_turned,axis=x":           func(v vec) vec { return vec{v[0], v[2], -v[1]} }, // forward, up, right
+		"imu_turned,axis=x,deg=-90":   func(v vec) vec { return vec{v[0], -v[2], v[1]} },
+		"imu_turned,axis=y":           func(v vec) vec { return vec{-v[2], v[1], v[0]} }, // down, left, forward
+		"imu_turned,axis=y,deg=-180":  func(v vec) vec { return vec{-v[0], v[1], -v[2]} },
+		"imu_turned,axis=z,deg=1e-99": func(v vec) vec { return v },
+	} {
+		t.Run(fault, func(t *testing.T) {
+			turned := float32(0)
+			near := func(what string, got, want vec) {
+				for i := range want {
+					if d := got[i] - want[i]; !(d*d < 1e-8) {
+						t.Errorf("%s %v, want %v", what, got, want)
+						break
+					}
+				}
+			}
+			var first [2][4]float32
+			pair(t, fault+"@0", 60, func(at int, sound, hurt *wire.LowState) {
+				near("acceleration", hurt.IMU.Accelerometer, seen(sound.IMU.Accelerometer))
+				near("gyroscope", hurt.IMU.Gyroscope, seen(sound.IMU.Gyroscope))
+				near("gravity by the quaternion", go1.Gravity(&hurt.IMU.Quaternion), seen(go1.Gravity(&sound.IMU.Quaternion)))
+				if at == 2 {
+					first = [2][4]float32{sound.IMU.Quaternion, hurt.IMU.Quaternion}
+				}
+				by := since(first[0], sound.IMU.Quaternion)
+				near("turn by the quaternion", since(first[1], hurt.IMU.Quaternion), seen(by))
+				turned = max(turned, by[0], by[1], by[2])
+			})
+			if turned < 0.1 {
+				t.Errorf("it was not turned, but for %v", turned)
+			}
+		})
+	}
+}
+
+// since is twice the vector part of the turn from a to b, in the turned body's axes.
+func since(a, b [4]float32) [3]float32 {
+	return [3]float32{
+		2 * (a[0]*b[1] - a[1]*b[0] - a[2]*b[3] + a[3]*b[2]),
+		2 * (a[0]*b[2] - a[2]*b[0] - a[3]*b[1] + a[1]*b[3]),
+		2 * (a[0]*b[3] - a[3]*b[0] - a[1]*b[2] + a[2]*b[1]),
+	}
+}
+
+// A remote of another layout says something else of what a person does, whichever began first.
+func TestRemoteLayouts(t *testing.T) {
+	for _, tc := range []struct {
+		layout, act string
+		want        wire.Remote
+	}{
+		{"buttons_swapped", "remote_buttons", wire.Remote{Buttons: wire.ButtonR2 | wire.ButtonB}},
+		{"buttons_swapped,a=A,b=B", "remote_buttons,buttons=A+B", wire.Remote{Buttons: wire.ButtonA | wire.ButtonB}},
+		{"buttons_swapped,a=A,b=B", "remote_buttons,buttons=A+up", wire.Remote{Buttons: wire.ButtonB | wire.ButtonUp}},
+		{"buttons_swapped,a=left,b=R1", "remote_buttons,buttons=left", wire.Remote{Buttons: wire.ButtonR1}},
+		{"sticks_swapped", "remote_sticks,lx=1,ly=-0.5", wire.Remote{Rx: 1, Ly: -0.5}},
+		{"sticks_swapped,a=ry,b=ly", "remote_sticks,lx=1,ly=-0.5", wire.Remote{Lx: 1, Ry: -0.5}},
+		{"stick_reversed", "remote_sticks,lx=1,ly=-0.5", wire.Remote{Lx: 1, Ly: 0.5}},
+		{"stick_reversed,stick=rx", "remote_sticks,rx=1", wire.Remote{Rx: -1}},
+	} {
+		for _, faults := range [][]string{{tc.layout + "@0", tc.act + "@0.01"}, {tc.act + "@0", tc.layout + "@0.01"}} {
+			_, c := hung(t, faults...)
+			var s wire.LowState
+			for range 10 {
+				s = c.step(damping())
+			}
+			tc.want.Head = [2]byte{wire.RemoteHead0, wire.RemoteHead1}
+			if got := remote(&s); got != tc.want {
+				t.Errorf("%q: %+v, want %+v", faults, got, tc.want)
+			}
+		}
+	}
+	_, c := hung(t, "remote_absent@0", "buttons_swapped@0", "remote_buttons@0.01")
+	var s wire.LowState
+	for range 10 {
+		s = c.step(damping())
+	}
+	if s.Remote != [wire.RemoteSize]byte{} {
+		t.Errorf("a remote that is not there says % X", s.Remote)
 	}
 }
 

@@ -220,11 +220,7 @@ func (r *Robot) letGo(cause string) {
 func (r *Robot) answer(to netip.AddrPort) {
 	s := r.sample
 	t := r.time()
-	for _, e := range r.effects {
-		if e.on {
-			e.alter(&s, t)
-		}
-	}
+	r.say(&s, t)
 	frame, err := wire.AppendLowState(r.frame[:0], &s, wire.FormFor(s.LevelFlag))
 	if err != nil { // torque and cells are kept in range where they are made
 		r.check(err)
@@ -291,6 +287,18 @@ func (r *Robot) answer(to netip.AddrPort) {
 	}
 	if r.cfg.Lockstep && sent == 0 {
 		r.sendEmpty(to)
+	}
+}
+
+// say makes of a sound robot's state what this one says: what a person does comes first, so that sensors and wires are as wrong for it
+// whether they were so before or after.
+func (r *Robot) say(s *wire.LowState, t float64) {
+	for _, person := range [...]bool{true, false} {
+		for _, e := range r.effects {
+			if e.on && e.k.person == person {
+				e.alter(s, t)
+			}
+		}
 	}
 }
 
