@@ -66,14 +66,8 @@ func (e *effect) due(t float64, ref *referee) bool {
 // begin sets how long it lasts from t on.
 func (e *effect) begin(t float64) {
 	e.on, e.left, e.end, e.turn, e.held, e.command = true, e.f.Samples, math.Inf(1), 0, nil, nil
-	switch {
-	case e.f.For > 0:
-		e.end = t + e.f.For
-	case e.f.Samples > 0:
-	case e.k.name == "push", e.k.name == "press":
-		e.end = t + e.p["ms"]/1e3
-	case e.way() && e.p["how"] == 0:
-		e.end = t + (2*e.p["ms"]+e.p["stay"])/1e3
+	if e.f.For > 0 || e.f.Samples == 0 {
+		e.end = t + e.k.lasts(&e.f, e.p)
 	}
 }
 

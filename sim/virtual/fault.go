@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -14,9 +15,10 @@ import (
 //	drop_state,p=0.02@0                                      2 % of the states, always
 //	push,n=60,ms=200,dir=90@stand+1/5                        every 5 s a push to the left
 //
-// START is in seconds since the robot's start; or now; or walk or stand, each with +SECONDS behind it: since it first walked faster than
-// 0.3 m/s for 1 s, or first stood still at standing height for 0.5 s. DURATION and EVERY are in seconds. Without DURATION and without the
-// parameter samples a fault stays. Numbers may end in s or ms.
+// START is in seconds since the robot's start, and at once where that has passed; or now; or walk or stand, each with +SECONDS behind it:
+// since it first walked faster than 0.3 m/s for 1 s, or first stood still at standing height for 0.5 s. DURATION and EVERY are in seconds.
+// Without DURATION and without the parameter samples a fault stays, but for what has a length of its own (push, press, turn, hand). What
+// begins anew EVERY so often must end before. Numbers may end in s or ms.
 type Fault struct {
 	Kind    string            `json:"kind" yaml:"kind"`
 	Params  map[string]string `json:"params,omitempty" yaml:"params"`
@@ -200,9 +202,6 @@ func (f *Fault) values() (map[string]float64, error) {
 	if f.From == "now" && f.At != 0 {
 		return bad("from now has no at")
 	}
-	if f.Every > 0 && f.For >= f.Every {
-		return bad("lasts %v s, but begins anew every %v s", f.For, f.Every)
-	}
 	values := map[string]float64{}
 	for _, p := range k.params {
 		text, given := f.Params[p.name]
@@ -227,5 +226,32 @@ func (f *Fault) values() (map[string]float64, error) {
 			return bad("has no parameter %q (it has: %s)", name, strings.Join(append(names, "samples"), ", "))
 		}
 	}
+	switch lasts := k.lasts(f, values); {
+	case f.Every == 0:
+	case math.IsInf(lasts, 1):
+		return bad("begins anew every %v s, but nothing ends it: it needs a duration, such as @1+0.5/5, or samples", f.Every)
+	case lasts >= f.Every:
+		return bad("lasts %v s, but begins anew every %v s", lasts, f.Every)
+	}
 	return values, nil
+}
+
+// lasts is how long a fault with these values lasts, s; infinite: it stays. What ends after a number of states or commands, which take
+// the time that they take, and what happens at once lasts 0.
+func (k *kind) lasts(f *Fault, values map[string]float64) float64 {
+	switch {
+	case f.For > 0:
+		return f.For
+	case f.Samples > 0 && k.counts == steps:
+		return float64(f.Samples) * stepSeconds
+	case f.Samples > 0:
+		return 0
+	case k.once:
+		return values["down"] // of restart
+	case k.name == "push", k.name == "press":
+		return values["ms"] / 1e3
+	case k.way() && values["how"] == 0:
+		return (2*values["ms"] + values["stay"]) / 1e3
+	}
+	return math.Inf(1)
 }

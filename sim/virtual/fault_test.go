@@ -2,6 +2,7 @@ package virtual_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"net/netip"
 	"reflect"
@@ -631,6 +632,37 @@ func TestEveryAndStand(t *testing.T) {
 	}
 }
 
+// What comes again is there for its own length, and again, and not between.
+func TestWhatComesAgainEndsBetween(t *testing.T) {
+	for text, want := range map[string]string{
+		"press,n=50,ms=20@0.02/0.04":        "20 on, 40 off, 60 on, 80 off, 100 on, ",
+		"motor_drop,samples=5@0.02/0.04":    "20 on, 30 off, 60 on, 70 off, 100 on, ",
+		"hand,ms=10,stay=4@0.02/0.04":       "20 on, 44 off, 60 on, 84 off, 100 on, ",
+		"battery,soc=5@0.02+0.01/0.04":      "20 on, 30 off, 60 on, 70 off, 100 on, ",
+		"push,n=5,ms=30,samples=3@0.02/.04": "20 on, 26 off, 60 on, 66 off, 100 on, ",
+	} {
+		f, err := virtual.ParseFault(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := virtualtest.Config()
+		cfg.Faults = []virtual.Fault{f}
+		r := virtualtest.Start(t, cfg)
+		c := newClient(t, r.Addr())
+		for range 51 {
+			c.step(damping())
+		}
+		r.Stop()
+		got := ""
+		for _, rec := range r.Records("fault") {
+			got += fmt.Sprintf("%d %s, ", rec.Tick(), map[any]string{true: "on", false: "off"}[rec["on"]])
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestParseFault(t *testing.T) {
 	for text, want := range map[string]virtual.Fault{
 		"drop_state@1.5":                       {Kind: "drop_state", At: 1.5},
@@ -639,6 +671,9 @@ func TestParseFault(t *testing.T) {
 		"drop_state@walk":                      {Kind: "drop_state", From: "walk"},
 		"drop_state@walk+2":                    {Kind: "drop_state", From: "walk", At: 2},
 		"drop_state@stand+2+0.1/5":             {Kind: "drop_state", From: "stand", At: 2, For: 0.1, Every: 5},
+		"drop_state,samples=99@0/0.1":          {Kind: "drop_state", Samples: 99, Every: 0.1},
+		"kick@1/0.1":                           {Kind: "kick", At: 1, Every: 0.1},
+		"turn,ms=1000,stay=500@1/2.6":          {Kind: "turn", At: 1, Every: 2.6, Params: map[string]string{"ms": "1000", "stay": "500"}},
 		"drop_state , p=0.5 @ 3 + 1s":          {Kind: "drop_state", At: 3, For: 1, Params: map[string]string{"p": "0.5"}},
 		"joint_speed,joint=2,samples=5@walk":   {Kind: "joint_speed", From: "walk", Samples: 5, Params: map[string]string{"joint": "2"}},
 		"remote_buttons,buttons=L1+L2+start@0": {Kind: "remote_buttons", Params: map[string]string{"buttons": "L1+L2+start"}},
@@ -667,7 +702,14 @@ func TestParseFault(t *testing.T) {
 		"drop_state@1+x":                           "DURATION",
 		"drop_state@1/0":                           "EVERY is 0",
 		"drop_state@1/x":                           "EVERY",
-		"drop_state@1+2/1":                         "begins anew",
+		"drop_state@1+2/1":                         "lasts 2 s, but begins anew every 1 s",
+		"battery,soc=5@1/5":                        "nothing ends it",
+		"hand,how=hold@1/5":                        "nothing ends it",
+		"push,ms=6000@1/5":                         "lasts 6 s, but begins anew every 5 s",
+		"press,ms=500@now/0.5":                     "lasts 0.5 s",
+		"turn,ms=1000,stay=500@1/2.5":              "lasts 2.5 s",
+		"restart,down=3@1/2":                       "lasts 3 s",
+		"delay_command,samples=50@1/0.1":           "lasts 0.1 s",
 		"drop_state,p@1":                           `"p" is not PARAM=VALUE`,
 		"drop_state,p=2@1":                         `p is "2", want 0..1`,
 		"drop_state,p=0.1,p=0.2@1":                 "p is given twice",

@@ -48,7 +48,7 @@ func (c *Config) admits(f *Fault) error {
 }
 
 // way says whether the fault is a person's movement there, and back.
-func (e *effect) way() bool { return e.k.name == "turn" || e.k.name == "hand" }
+func (k *kind) way() bool { return k.name == "turn" || k.name == "hand" }
 
 // along is how far a person's movement has come at t, 0 to 1, and its rate, 1/s: minimum jerk there, a stay, and back.
 func (e *effect) along(t float64) (s, rate float64) {
