@@ -60,13 +60,16 @@ func (p *param) parse(text string) (float64, error) {
 		return float64(mask), nil
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if strings.HasPrefix(text, "0x") { // a mode byte
+	if digits := strings.TrimLeft(text, "+-"); strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0X") { // a mode byte
 		var u uint64
 		u, err = strconv.ParseUint(text, 0, 32)
 		v = float64(u)
 	}
 	if err != nil || math.IsNaN(v) || v < p.lo || v > p.hi {
 		return 0, fmt.Errorf("is %q, want %v..%v", text, p.lo, p.hi)
+	}
+	if p.typ == integer && v != math.Trunc(v) {
+		return 0, fmt.Errorf("is %q, want a whole number, %v..%v", text, p.lo, p.hi)
 	}
 	return v, nil
 }

@@ -9,9 +9,10 @@ import (
 type paramType uint8
 
 const (
-	number paramType = iota
-	joint            // name or SDK index; all where the kind allows it
-	foot             // FR FL RR RL
+	number  paramType = iota
+	integer           // a number without a fraction
+	joint             // name or SDK index; all where the kind allows it
+	foot              // FR FL RR RL
 	buttons
 	word
 )
@@ -45,6 +46,12 @@ type kind struct {
 
 func num(name, value string, lo, hi float64, meaning string) param {
 	return param{name: name, value: value, lo: lo, hi: hi, meaning: meaning}
+}
+
+func whole(name, value string, lo, hi float64, meaning string) param {
+	p := num(name, value, lo, hi, meaning)
+	p.typ = integer
+	return p
 }
 
 func choice(name, value string, words ...string) param {
@@ -83,8 +90,8 @@ var kinds = []kind{
 	{name: "duplicate_state", doc: "states arrive twice", params: []param{share}},
 	{name: "reorder", doc: "states arrive in pairs, the newer first"},
 	{name: "corrupt_state", doc: "one bit of the state is flipped, so its CRC is wrong", params: []param{share}},
-	{name: "short_state", doc: "a datagram of bytes bytes more, behind the state", params: []param{num("bytes", "771", 1, 806, "length; 771 is an A1's")}},
-	{name: "long_state", doc: "a datagram of bytes bytes more, behind the state", params: []param{num("bytes", "900", 808, 1472, "length")}},
+	{name: "short_state", doc: "a datagram of bytes bytes more, behind the state", params: []param{whole("bytes", "771", 1, 806, "length; 771 is an A1's")}},
+	{name: "long_state", doc: "a datagram of bytes bytes more, behind the state", params: []param{whole("bytes", "900", 808, 1472, "length")}},
 	{name: "empty_state", doc: "a datagram of no bytes more, behind the state"},
 	{name: "zeros_state", doc: "807 zero bytes instead of the state"},
 	{name: "foreign_state", doc: "a datagram more, before the state, from another port of the robot: the state once more, a valid state of a robot that lies on its side, or 807 drawn bytes",
@@ -134,16 +141,16 @@ var kinds = []kind{
 	{name: "power", doc: "sum |tauEst dq| of the state is that many W, by torque and speed of FR_calf", params: []param{
 		num("w", "800", 0, 2000, "W")}},
 	{name: "power_nan", doc: "a joint's speed is infinite, so power is no number", params: []param{oneJoint}},
-	{name: "temperature", doc: "a motor's temperature reads value", params: []param{anyJoint, num("value", "80", -128, 127, "C")}},
+	{name: "temperature", doc: "a motor's temperature reads value", params: []param{anyJoint, whole("value", "80", -128, 127, "C")}},
 	{name: "temperature_ramp", doc: "a motor's temperature reads more and more; from 100 C it reports mode 0x08", params: []param{anyJoint,
 		num("per_s", "5", -1000, 1000, "C/s")}},
-	{name: "motor_mode", doc: "a motor reports mode value", params: []param{anyJoint, num("value", "8", 0, 255, "mode byte, 8 is overheat")}},
+	{name: "motor_mode", doc: "a motor reports mode value", params: []param{anyJoint, whole("value", "8", 0, 255, "mode byte, 8 is overheat")}},
 	{name: "motor_drop", doc: "a motor drops out of its mode: it reports mode 0x00 and makes no torque", counts: steps, params: []param{oneJoint}},
 
-	{name: "battery", doc: "the state of charge reads soc", params: []param{num("soc", "8", 0, 255, "%")}},
+	{name: "battery", doc: "the state of charge reads soc", params: []param{whole("soc", "8", 0, 255, "%")}},
 	{name: "cells", doc: "the cell voltages read mv on average, evenly spread", params: []param{
 		num("mv", "3600", 0, 8000, "mV"), num("spread", "0", 0, 8000, "mV from the lowest, the first cell, to the highest")}},
-	{name: "cells_missing", doc: "cell voltages read 0", params: []param{num("n", "10", 1, 10, "how many, from the last")}},
+	{name: "cells_missing", doc: "cell voltages read 0", params: []param{whole("n", "10", 1, 10, "how many, from the last")}},
 	{name: "remote_absent", doc: "the hand remote's 40 bytes are zero"},
 	{name: "remote_buttons", doc: "buttons of the hand remote are down", person: true, params: []param{
 		{name: "buttons", typ: buttons, value: "L2+B", meaning: "names joined by +, or a number such as 0x220"}}},
@@ -159,7 +166,7 @@ var kinds = []kind{
 	{name: "foot_force_offset", doc: "counts are added to the foot sensors", params: []param{
 		num("fr", "20", -32768, 32767, "counts"), num("fl", "40", -32768, 32767, "counts"), num("rr", "60", -32768, 32767, "counts"),
 		num("rl", "80", -32768, 32767, "counts"), num("drift", "0", -1000, 1000, "counts/s")}},
-	{name: "foot_force_stuck", doc: "one foot sensor reads value", params: []param{oneFoot, num("value", "120", -32768, 32767, "counts")}},
+	{name: "foot_force_stuck", doc: "one foot sensor reads value", params: []param{oneFoot, whole("value", "120", -32768, 32767, "counts")}},
 	{name: "foot_reversed", doc: "a foot sensor counts down where it is pressed", params: []param{oneFoot}},
 	{name: "feet_swapped", doc: "two foot sensors are wired to each other's place", params: []param{leg("a", "FR"), leg("b", "FL")}},
 
