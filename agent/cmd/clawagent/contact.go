@@ -49,11 +49,14 @@ func (c *config) exam() firstcontact.Config {
 	return e
 }
 
-// passed says why a result does not let its robot stand. What the file says of itself is not enough: the figures must say so too, and
-// for how this agent works.
-func (c *config) passed(f *contactFile) error {
+// passed says why a result does not let the robot of a state stand. What the file says of itself is not enough: the figures must say so
+// too, and for how this agent works; and the robot must be as it was.
+func (c *config) passed(f *contactFile, s *wire.LowState) error {
 	if !f.Passed {
 		return fmt.Errorf("that of %s of %s did not pass", f.Identity, f.Date)
+	}
+	if other := f.otherVersion(s); other != "" {
+		return fmt.Errorf("that of %s of %s is not of the robot as it is: %s", f.Identity, f.Date, other)
 	}
 	e := c.exam()
 	if f.Record.Pass(&e) {
@@ -104,6 +107,8 @@ type contactFile struct {
 	CRCForm  string `json:"crc_form"` // that the motors took
 	Passed   bool   `json:"passed"`
 	TickMs   uint32 `json:"tick_ms"` // of the newest state, the robot's clock at that date; see restarted
+	// RobotVersion is LowState.Version of the robot's own software; null in a file from before it was kept.
+	RobotVersion *[2]uint32 `json:"robot_version"`
 
 	Steps    []contactStep       `json:"steps"`
 	Findings []finding           `json:"findings"`
@@ -286,14 +291,36 @@ func (c *contactFile) restarted(tickMs uint32, now time.Time, lockstep bool) str
 	return ""
 }
 
+// otherVersion says that the robot's own software is not that of a result, so that nothing of it need hold any more; "" if it is, or if
+// nobody knows: files from before it was kept do not say.
+func (c *contactFile) otherVersion(s *wire.LowState) string {
+	if c.RobotVersion == nil || *c.RobotVersion == s.Version {
+		return ""
+	}
+	return fmt.Sprintf("its own software was version %d.%d then and is %d.%d now", c.RobotVersion[0], c.RobotVersion[1], s.Version[0], s.Version[1])
+}
+
+// lossBehaviour is what a hang test has shown. A first contact that is begun anew forgets it: nobody knows what was mended. It goes by
+// the test's figures, not by its own word.
+func (c *contactFile) lossBehaviour(s *wire.LowState) firstcontact.Behaviour {
+	if c.LinkLoss == nil || !c.Passed || c.otherVersion(s) != "" {
+		return firstcontact.Unknown
+	}
+	if b, _ := firstcontact.JudgeLoss(c.LinkLoss.Trials); b == c.LinkLoss.Behaviour {
+		return b
+	}
+	return firstcontact.Unknown
+}
+
 // contacts is what run asks the results for. It is safe for concurrent use.
 type contacts struct {
 	cfg *config
 
-	mu   sync.Mutex
-	of   string // identity of loss
-	at   time.Time
-	loss firstcontact.Behaviour
+	mu      sync.Mutex
+	of      string    // identity of loss
+	version [2]uint32 // of that robot's software
+	at      time.Time
+	loss    firstcontact.Behaviour
 }
 
 // What a person is told to run with contactCommand.
@@ -373,7 +400,7 @@ func (c *contacts) mayStand(s *wire.LowState) error {
 	case f == nil:
 		return fmt.Errorf("%w: no result of %s in %s; with the robot hung and no agent running, run: %s", control.ErrNoFirstContact, id, c.cfg.contactDir(), run)
 	}
-	if err := c.cfg.passed(f); err != nil {
+	if err := c.cfg.passed(f, s); err != nil {
 		return fmt.Errorf("%w: %v; with the robot hung and no agent running, run: %s", control.ErrNoFirstContact, err, run)
 	}
 	return nil
@@ -390,12 +417,10 @@ func (c *contacts) linkLoss(s *wire.LowState) firstcontact.Behaviour {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.of != id || time.Since(c.at) > lossFresh {
-		c.of, c.at, c.loss = id, time.Now(), firstcontact.Unknown
-		if f, err := loadContact(c.cfg.contactDir(), id); err == nil && f != nil && f.LinkLoss != nil {
-			if b, _ := firstcontact.JudgeLoss(f.LinkLoss.Trials); b == f.LinkLoss.Behaviour { // by its figures, not by its own word
-				c.loss = b
-			}
+	if c.of != id || c.version != s.Version || time.Since(c.at) > lossFresh {
+		c.of, c.version, c.at, c.loss = id, s.Version, time.Now(), firstcontact.Unknown
+		if f, err := loadContact(c.cfg.contactDir(), id); err == nil && f != nil {
+			c.loss = f.lossBehaviour(s)
 		}
 	}
 	return c.loss

@@ -263,10 +263,11 @@ func TestContactFile(t *testing.T) {
 	}
 	path := contactPath(dir, c.Identity)
 	for says, text := range map[string]string{
-		"unexpected": `{"format":1,`,
-		"format 0":   `{}`,
-		"result":     `{"format":1,"identity":"` + c.Identity + `","steps":[{"step":"rest","result":"fine"}]}`,
-		"at most":    strings.Repeat(" ", maxContact+1),
+		"unexpected":    `{"format":1,`,
+		"format 0":      `{}`,
+		"result":        `{"format":1,"identity":"` + c.Identity + `","steps":[{"step":"rest","result":"fine"}]}`,
+		"robot_version": `{"format":1,"identity":"` + c.Identity + `","robot_version":[1,-1]}`,
+		"at most":       strings.Repeat(" ", maxContact+1),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -306,6 +307,7 @@ func FuzzContactFile(f *testing.F) {
 	f.Add([]byte(`{"format":1,"identity":"` + good.Identity + `","passed":true}`))
 	f.Add([]byte(`{"format":1,"identity":"` + good.Identity + `","passed":1e400,"link_loss":{"trials":null}}`))
 	f.Add([]byte(`{"format":1,"passed":true,"passed":false}`))
+	f.Add([]byte(strings.Replace(string(text), `"robot_version": null`, `"robot_version": [1, 0]`, 1)))
 	cfg := defaultConfig()
 	cfg.Robot, cfg.FirstContact.Dir, cfg.FirstContact.Require = "udp://"+low.String(), dir, true
 	exam := cfg.exam()
@@ -318,7 +320,8 @@ func FuzzContactFile(f *testing.F) {
 			t.Fatalf("%+v %v", c, err)
 		}
 		known := contacts{cfg: &cfg}
-		if may := known.mayStand(new(wire.LowState)) == nil; may != (c != nil && c.Passed && strings.Contains(string(text), "true") && c.Record.Pass(&exam)) {
+		same := c != nil && (c.RobotVersion == nil || *c.RobotVersion == [2]uint32{})
+		if may := known.mayStand(new(wire.LowState)) == nil; may != (same && c.Passed && strings.Contains(string(text), "true") && c.Record.Pass(&exam)) {
 			t.Errorf("may stand: %v with %q", may, text)
 		}
 		known.linkLoss(new(wire.LowState))
@@ -335,7 +338,7 @@ func TestLinkLossIsReadAnew(t *testing.T) {
 		t.Errorf("%s %s", b, warning)
 	}
 	c := contactOf(cfg.low(), true)
-	held := slices.Repeat([]firstcontact.LossTrial{{AwayRad: 0.5, TauBefore: 1, TauAfter: 1, SilentMs: 202}}, firstcontact.LossTrials)
+	held := lossTrials()
 	for _, f := range []struct {
 		loss linkLoss
 		want string
@@ -351,6 +354,68 @@ func TestLinkLossIsReadAnew(t *testing.T) {
 		known.at = time.Now().Add(-lossFresh - time.Second)
 		if b, warning := known.tell(&s); b != f.want || (warning == "") != (f.want == "hold") {
 			t.Errorf("%+v: %s %s", f.loss, b, warning)
+		}
+	}
+}
+
+// lossTrials are those of a hang test whose motors held.
+func lossTrials() []firstcontact.LossTrial {
+	return slices.Repeat([]firstcontact.LossTrial{{AwayRad: 0.5, TauBefore: 1, TauAfter: 1, SilentMs: 202}}, firstcontact.LossTrials)
+}
+
+// TestResultsAreOfTheRobotAsItIs: neither a first contact nor a hang test holds for a robot whose own software is another now, or a hang
+// test behind a first contact that has failed since. A file from before the software was kept goes on to hold.
+func TestResultsAreOfTheRobotAsItIs(t *testing.T) {
+	cfg := defaultConfig()
+	cfg.Robot, cfg.FirstContact.Dir, cfg.FirstContact.Require = "udp://127.0.0.1:8007", t.TempDir(), true
+	c := contactOf(cfg.low(), true)
+	c.LinkLoss = &linkLoss{Behaviour: firstcontact.Holds, Trials: lossTrials()}
+	for _, row := range []struct {
+		name      string
+		kept, now [2]uint32
+		old       bool // without robot_version
+		passed    bool
+		may       string // "": it may stand
+		loss      firstcontact.Behaviour
+	}{
+		{"as it was", [2]uint32{1, 2}, [2]uint32{1, 2}, false, true, "", firstcontact.Holds},
+		{"a newer one", [2]uint32{1, 2}, [2]uint32{1, 3}, false, true, "its own software was version 1.2 then and is 1.3 now", firstcontact.Unknown},
+		{"one that says nothing now", [2]uint32{1, 2}, [2]uint32{}, false, true, "was version 1.2 then and is 0.0 now", firstcontact.Unknown},
+		{"one that said nothing then", [2]uint32{}, [2]uint32{1, 2}, false, true, "was version 0.0 then and is 1.2 now", firstcontact.Unknown},
+		{"a file from before", [2]uint32{}, [2]uint32{1, 2}, true, true, "", firstcontact.Holds},
+		{"a first contact that failed since", [2]uint32{1, 2}, [2]uint32{1, 2}, false, false, "did not pass", firstcontact.Unknown},
+	} {
+		c.Passed, c.RobotVersion = row.passed, &row.kept
+		if row.old {
+			c.RobotVersion = nil
+		}
+		if err := c.store(cfg.FirstContact.Dir); err != nil {
+			t.Fatal(err)
+		}
+		if row.old { // not null: not there at all
+			path := contactPath(cfg.FirstContact.Dir, c.Identity)
+			text, err := os.ReadFile(path)
+			before := strings.Replace(string(text), "  \"robot_version\": null,\n", "", 1)
+			if err == nil && before != string(text) {
+				err = os.WriteFile(path, []byte(before), 0o644)
+			}
+			if err != nil || before == string(text) {
+				t.Fatalf("%v %s", err, text)
+			}
+		}
+		known := contacts{cfg: &cfg}
+		s := wire.LowState{}
+		s.Version = row.now
+		if err := known.mayStand(&s); (err == nil) != (row.may == "") || err != nil && (!strings.Contains(err.Error(), row.may) || !errors.Is(err, control.ErrNoFirstContact)) {
+			t.Errorf("%s: %v, want %q", row.name, err, row.may)
+		}
+		if b := known.linkLoss(&s); b != row.loss {
+			t.Errorf("%s: %s, want %s", row.name, b, row.loss)
+		}
+		// An agent that runs sees at once that the robot is another now.
+		s.Version[0] += 7
+		if b := known.linkLoss(&s); b != firstcontact.Unknown && !row.old {
+			t.Errorf("%s: %s of another version", row.name, b)
 		}
 	}
 }
@@ -595,6 +660,47 @@ func TestFirstContactForgetsWhatWasBefore(t *testing.T) {
 	}
 }
 
+// TestFirstContactForgetsTheHangTest: whoever begins a first contact anew may have mended the robot before: what its motors do without
+// commands is not known any more, however that first contact ends. One that goes on where it was broken off has none to forget.
+func TestFirstContactForgetsTheHangTest(t *testing.T) {
+	robot := lyingRobot(t)
+	version := [2]uint32{3, 1}
+	robot.OnState(func(s *wire.LowState) { s.Version = version })
+	dir := t.TempDir()
+	args := []string{"doctor", "--first-contact", "--robot", "udp://" + robot.Addr().String(), "--timeout", "1", "--set", "control.lockstep=true", "--set", "first_contact.dir=" + dir,
+		"--skip", "motions", "--skip", "joints", "--skip", "feet", "--skip", "remote_stop", "--skip", "remote_buttons"}
+	for _, row := range []struct {
+		name   string
+		passed bool
+		kept   [2]uint32 // its software's version
+		anew   bool
+		says   string
+	}{
+		{"over one that had passed", true, version, false, "It had passed on 2023-11-14T22:13:20Z; that is replaced, and its hang test forgotten.\n"},
+		{"--anew", true, version, true, "Ctrl-C ends it; what has passed is kept.\n"},
+		{"gone on", false, version, false, "remote_sticks   -> passed before\n"},
+		{"the robot's software is another", false, [2]uint32{3, 0}, false, "Since 2023-11-14T22:13:20Z the robot has changed (its own software was version 3.0 then and is 3.1 now): what was kept is forgotten.\n"},
+	} {
+		kept := contactOf(robot.Addr(), true)
+		kept.Passed, kept.RobotVersion = row.passed, &row.kept
+		kept.LinkLoss = &linkLoss{Behaviour: firstcontact.Holds, Trials: lossTrials()}
+		if err := kept.store(dir); err != nil {
+			t.Fatal(err)
+		}
+		with := args
+		if row.anew {
+			with = append(slices.Clone(args), "--anew")
+		}
+		r := clawagent(t, with...)
+		if r.code != 1 || !strings.Contains(r.stdout, row.says) || strings.Contains(r.stdout, "-> passed before") != (row.name == "gone on") {
+			t.Errorf("%s: exit code %d, no %q in\n%s", row.name, r.code, row.says, r.stdout)
+		}
+		if f, err := loadContact(dir, kept.Identity); err != nil || f.LinkLoss != nil || f.RobotVersion == nil || *f.RobotVersion != version || f.Passed {
+			t.Errorf("%s: kept %+v %v", row.name, f, err)
+		}
+	}
+}
+
 // newRecord is that of a session that has shown nothing yet.
 func newRecord() firstcontact.Record {
 	cfg := defaultConfig()
@@ -602,7 +708,7 @@ func newRecord() firstcontact.Record {
 }
 
 // TestForget: a robot that starts anew before a doctor has looked at what is kept of it has nothing left there either, but for what a
-// restart leaves as it is: its hang test, and a first contact that it has passed.
+// restart leaves as it is: a first contact that it has passed, with its hang test.
 func TestForget(t *testing.T) {
 	cfg := defaultConfig()
 	cfg.FirstContact.Dir = t.TempDir()
@@ -628,7 +734,7 @@ func TestForget(t *testing.T) {
 			t.Fatal(err)
 		}
 		f, err := loadContact(cfg.FirstContact.Dir, kept.Identity)
-		if err != nil || f.LinkLoss == nil || f.Passed != passed {
+		if err != nil || (f.LinkLoss != nil) != passed || f.Passed != passed {
 			t.Fatalf("%+v %v", f, err)
 		}
 		left := 0

@@ -266,7 +266,7 @@ func (h *hang) allowed() (*contactFile, bool) {
 		d.add(levelError, "first_contact", run, "%s has no first contact in %s; no torque was sent", id, h.cfg.contactDir())
 		return nil, false
 	}
-	err = h.cfg.passed(file)
+	err = h.cfg.passed(file, &h.state)
 	d.Contact = &contactReport{Identity: id, File: contactPath(h.cfg.contactDir(), id), Passed: err == nil, CRCForm: file.CRCForm, Steps: file.Steps, LinkLoss: file.LinkLoss}
 	if err != nil {
 		d.add(levelError, "first_contact", run, "%s has not passed its first contact (%v); no torque was sent", id, err)

@@ -335,14 +335,17 @@ func (x *exam) resume(fresh bool) error {
 		return &unreadableError{err}
 	}
 	frame := *x.e.Record()
+	// A hang test of before is not taken over: it is asked for once the first contact has passed, and this one has not.
 	x.file = &contactFile{Identity: id, Robot: x.cfg.low().String(), CRCForm: x.form.String()}
 	begins := "what has passed is kept."
 	if old != nil {
-		x.file.LinkLoss = old.LinkLoss
-		switch since := old.restarted(x.b.rx.Tick, time.Now(), x.cfg.Control.Lockstep); {
+		since, other := old.restarted(x.b.rx.Tick, time.Now(), x.cfg.Control.Lockstep), old.otherVersion(&x.b.rx)
+		switch {
 		case x.o.anew || fresh:
-		case x.cfg.passed(old) == nil:
-			begins += " It had passed on " + old.Date + "; that is replaced."
+		case x.cfg.passed(old, &x.b.rx) == nil:
+			begins += " It had passed on " + old.Date + "; that is replaced, and its hang test forgotten."
+		case other != "":
+			begins += " Since " + old.Date + " the robot has changed (" + other + "): what was kept is forgotten."
 		case since != "":
 			begins += " " + since + ": what was kept is forgotten."
 		default:
@@ -374,6 +377,7 @@ func (x *exam) forget() error {
 		}
 		x.file = old
 	}
+	x.file.LinkLoss = nil
 	x.e, x.dates = firstcontact.New(x.cfgE, nil), [firstcontact.StepCount]string{}
 	return x.keep(false)
 }
@@ -441,7 +445,8 @@ func (x *exam) do(ctx context.Context, step firstcontact.Step) error {
 func (x *exam) keep(passed bool) error {
 	f := x.file
 	f.stamp(time.Now())
-	f.Passed, f.Record, f.Findings, f.TickMs = passed, *x.e.Record(), x.findings(), x.b.tickMs
+	version := x.b.rx.Version
+	f.Passed, f.Record, f.Findings, f.TickMs, f.RobotVersion = passed, *x.e.Record(), x.findings(), x.b.tickMs, &version
 	f.Steps = f.Steps[:0]
 	for s := range firstcontact.Step(firstcontact.StepCount) {
 		if f.Record.Results[s] != firstcontact.Passed && f.Record.Results[s] != firstcontact.Failed && f.Record.Results[s] != firstcontact.TimedOut {
