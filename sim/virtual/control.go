@@ -5,20 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxBody is the longest request, bytes.
 const maxBody = 16 << 10
 
 // Control is the robot's HTTP interface for tests, on a loopback address: GET /status gives a Status, GET /faults the table of
-// kinds, POST /fault injects one Fault (as a JSON object with its keys, or {"fault": TEXT} in text form).
+// kinds, POST /fault injects one Fault (as a JSON object with its keys, or {"fault": TEXT} in text form, which then stands alone). A
+// parameter is a text or a number.
 type Control struct {
 	server *http.Server
 	addr   netip.AddrPort
@@ -99,19 +103,53 @@ func reply(w http.ResponseWriter, code int, v any) {
 
 // readFault reads a request: a Fault's keys, or the key fault alone.
 func readFault(body io.Reader) (Fault, error) {
-	var req struct {
-		Fault
-		Text string `json:"fault"`
-	}
-	if err := json.UnmarshalRead(body, &req, json.RejectUnknownMembers(true)); err != nil {
+	var keys map[string]jsontext.Value
+	if err := json.UnmarshalRead(body, &keys); err != nil {
 		return Fault{}, fmt.Errorf("virtual: request: %w", err)
 	}
-	if req.Text == "" {
-		return req.Fault, req.Fault.Validate()
+	var f Fault
+	var text string
+	var params map[string]jsontext.Value
+	into := map[string]any{"fault": &text, "kind": &f.Kind, "params": &params, "from": &f.From, "at": &f.At, "for": &f.For, "every": &f.Every, "samples": &f.Samples}
+	_, asText := keys["fault"]
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		bad := func(format string, a ...any) (Fault, error) {
+			return Fault{}, fmt.Errorf("virtual: request: %s %w", name, fmt.Errorf(format, a...))
+		}
+		value := keys[name]
+		switch at, known := into[name]; {
+		case !known:
+			return bad("is no key (fault alone, or kind, params, from, at, for, samples, every)")
+		case asText && name != "fault":
+			return bad("stands beside fault, whose text says everything")
+		case value.Kind() == 'n':
+			return bad("is null")
+		default:
+			if err := json.Unmarshal(value, at); err != nil {
+				return bad("is %s: %w", value, err)
+			}
+		}
 	}
-	if req.Kind != "" {
-		return Fault{}, errors.New("virtual: request: either fault or kind")
+	if asText {
+		return ParseFault(strings.TrimSpace(text))
 	}
-	f, err := ParseFault(strings.TrimSpace(req.Text))
-	return f, err
+	for name, value := range params {
+		if f.Params == nil {
+			f.Params = map[string]string{}
+		}
+		switch value.Kind() {
+		case '"':
+			var v string
+			if err := json.Unmarshal(value, &v); err != nil {
+				return Fault{}, fmt.Errorf("virtual: request: params.%s: %w", name, err)
+			}
+			f.Params[name] = v
+		case '0':
+			f.Params[name] = value.String()
+		default:
+			return Fault{}, fmt.Errorf("virtual: request: params.%s is %s, want a text or a number", name, value)
+		}
+	}
+	given := func(name string) bool { return keys[name] != nil }
+	return f, f.validate(given)
 }

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -33,6 +34,7 @@ type Fault struct {
 const (
 	maxFaultSeconds = 1e6
 	maxFaultText    = 1000
+	maxParamText    = 100
 	maxSamples      = 1e6
 )
 
@@ -146,7 +148,9 @@ func (f Fault) String() string {
 	if f.Samples > 0 {
 		fmt.Fprintf(&b, ",samples=%d", f.Samples)
 	}
-	seconds := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	seconds := func(v float64) string { // without the + of an exponent, which would begin a DURATION
+		return strings.Replace(strconv.FormatFloat(v, 'g', -1, 64), "e+", "e", 1)
+	}
 	b.WriteString("@")
 	switch f.From {
 	case "walk", "stand":
@@ -163,6 +167,21 @@ func (f Fault) String() string {
 		b.WriteString("/" + seconds(f.Every))
 	}
 	return b.String()
+}
+
+// validate is Validate of what was read key by key: a number that is given is more than 0, where 0 stands for one that is not.
+func (f *Fault) validate(given func(key string) bool) error {
+	switch {
+	case f.Kind == "":
+		return errors.New("virtual: fault has no kind")
+	case given("for") && f.For == 0:
+		return fmt.Errorf("virtual: %s: for is 0", f.Kind)
+	case given("every") && f.Every == 0:
+		return fmt.Errorf("virtual: %s: every is 0", f.Kind)
+	case given("samples") && f.Samples == 0:
+		return fmt.Errorf("virtual: %s: samples is 0", f.Kind)
+	}
+	return f.Validate()
 }
 
 // Validate names what cannot be meant.

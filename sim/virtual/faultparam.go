@@ -23,6 +23,9 @@ var stickNames = []string{"lx", "ly", "rx", "ry"}
 
 // parse reads one parameter.
 func (p *param) parse(text string) (float64, error) {
+	if len(text) > maxParamText {
+		return 0, fmt.Errorf("has %d bytes, at most %d", len(text), maxParamText)
+	}
 	switch p.typ {
 	case joint:
 		if i := slices.Index(p.words, text); i >= 0 {

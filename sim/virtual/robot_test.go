@@ -426,6 +426,7 @@ func TestControlInterface(t *testing.T) {
 	for body, want := range map[string]int{
 		`{"fault":"drop_state@now+1"}`:                   200,
 		`{"kind":"battery","params":{"soc":"7"},"at":1}`: 200,
+		`{"kind":"battery","params":{"soc":7},"at":1e3}`: 200,
 		`{"kind":"battery","soc":7}`:                     400,
 		`{"kind":"nonsense"}`:                            400,
 		`{"fault":"drop_state"}`:                         400,
@@ -434,12 +435,39 @@ func TestControlInterface(t *testing.T) {
 		``:                                400,
 		`{"kind":"power","kind":"power"}`: 400,
 		`{"kind":"power"} x`:              400,
-		`{"fault":"` + strings.Repeat("x", 20<<10) + `@now"}`:      413,
+		`{"fault":"` + strings.Repeat("x", 20<<10) + `@now"}`: 413,
+		`{"fault":"battery,soc=5@now","for":2,"params":{}}`:   400,
+		`{"fault":"battery,soc=5@now","for":null}`:            400,
+		`{"fault":""}`:                                             400,
+		`{"fault":null}`:                                           400,
+		`{"params":{"soc":7}}`:                                     400,
+		`null`:                                                     400,
+		`{"kind":"power","for":0}`:                                 400,
+		`{"kind":"power","every":0}`:                               400,
+		`{"kind":"power","every":5}`:                               400,
+		`{"kind":"power","samples":0}`:                             400,
+		`{"kind":"power","samples":1.5}`:                           400,
+		`{"kind":"power","at":"1"}`:                                400,
+		`{"kind":"power","at":null}`:                               400,
+		`{"kind":"battery","params":{"soc":[7]}}`:                  400,
+		`{"kind":"battery","params":{"soc":null}}`:                 400,
 		`{"kind":"power","at":-1}`:                                 400,
 		`{"kind":"remote_buttons","params":{"buttons":"L2+nine"}}`: 400,
 	} {
 		if code, text := post(body); code != want {
 			t.Errorf("%.60s: %d %s, want %d", body, code, text, want)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"fault":"battery,soc=5@now","for":2}`:     "for stands beside fault",
+		`{"kind":"power","when":1}`:                 "when is no key",
+		`{"kind":"power","for":0}`:                  "power: for is 0",
+		`{"kind":"power","at":"1"}`:                 `at is \"1\"`,
+		`{"kind":"battery","params":{"soc":false}}`: "params.soc is false",
+		`{"at":1}`: "no kind",
+	} {
+		if _, text := post(body); !strings.Contains(text, want) {
+			t.Errorf("%s: %s, want %s", body, text, want)
 		}
 	}
 	c := newClient(t, r.Addr())

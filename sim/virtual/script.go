@@ -94,6 +94,7 @@ func readItem(item ast.Node) (f Fault, err error) {
 	if text, ok := scalar(item); ok {
 		return ParseFault(text)
 	}
+	given := map[string]bool{}
 	err = eachKey(item, func(key string, value ast.Node) error {
 		if key == "params" {
 			f.Params = map[string]string{}
@@ -110,6 +111,7 @@ func readItem(item ast.Node) (f Fault, err error) {
 		if !ok {
 			return fmt.Errorf("%s: want one value", key)
 		}
+		given[key] = true
 		switch key {
 		case "kind":
 			f.Kind = text
@@ -134,10 +136,7 @@ func readItem(item ast.Node) (f Fault, err error) {
 	if err != nil {
 		return f, err
 	}
-	if f.Kind == "" {
-		return f, errors.New("has no kind")
-	}
-	return f, f.Validate()
+	return f, f.validate(func(key string) bool { return given[key] })
 }
 
 // eachKey calls do for each key of a mapping, in order.
