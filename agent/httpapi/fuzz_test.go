@@ -49,14 +49,9 @@ func seed(f *testing.F, path string) {
 // accepted: one object of exactly the four members, each a finite number that
 // arrived as it was sent.
 func judgeCommand(body []byte, v [3]float32, expiresNs int64) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	var m map[string]any
-	if err := d.Decode(&m); err != nil {
-		return fmt.Errorf("encoding/json: %w", err)
-	}
-	if d.More() || len(bytes.TrimSpace(body[d.InputOffset():])) > 0 {
-		return fmt.Errorf("something follows the object")
+	m, err := members(body)
+	if err != nil {
+		return err
 	}
 	if got := keys(m); !slices.Equal(got, []string{"expires", "vx", "vy", "wz"}) {
 		return fmt.Errorf("members %q", got)
@@ -108,6 +103,111 @@ func checkSentence(t *testing.T, err error) {
 	}
 }
 
+// members is a second opinion, by another decoder, on a body that was accepted: one object, of which each member has another name.
+func members(body []byte) (map[string]any, error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if first, err := d.Token(); first != json.Delim('{') {
+		return nil, fmt.Errorf("it begins with %v (%v)", first, err)
+	}
+	all := map[string]any{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var v any
+		if err := d.Decode(&v); err != nil {
+			return nil, err
+		}
+		if _, twice := all[name.(string)]; twice {
+			return nil, fmt.Errorf("%s is given twice", name)
+		}
+		all[name.(string)] = v
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	if len(bytes.Trim(body[d.InputOffset():], " \t\r\n")) > 0 {
+		return nil, fmt.Errorf("something follows the object")
+	}
+	return all, nil
+}
+
+// judgeMode is it on what decodeMode accepted: a string for its mode and, with damp, perhaps a count.
+func judgeMode(body []byte, mode string, trips *uint64) error {
+	said, err := members(body)
+	if err != nil {
+		return err
+	}
+	want := map[string]any{"mode": mode}
+	if trips != nil {
+		n, ok := said["trips"].(json.Number)
+		if x, err := strconv.ParseFloat(string(n), 64); !ok || mode != "damp" || err != nil || x != float64(*trips) {
+			return fmt.Errorf("%v was taken as %s, trips %d", said, mode, *trips)
+		}
+		want["trips"] = n
+	}
+	if !maps.Equal(said, want) {
+		return fmt.Errorf("%v was taken as %v", said, want)
+	}
+	return nil
+}
+
+// judgeEStop is it on what decodeEStop accepted: a string for its level, or nothing at all, which is no cut.
+func judgeEStop(body []byte, cut bool) error {
+	if len(body) == 0 && !cut {
+		return nil
+	}
+	said, err := members(body)
+	if err != nil {
+		return err
+	}
+	if want := map[bool]string{false: "settle", true: "cut"}[cut]; len(said) != 1 || said["level"] != want {
+		return fmt.Errorf("%v was taken as %s", said, want)
+	}
+	return nil
+}
+
+// judgeArm is it on a body that armed: an object of no members.
+func judgeArm(body []byte) error {
+	said, err := members(body)
+	if err == nil && len(said) > 0 {
+		err = fmt.Errorf("%v armed", said)
+	}
+	return err
+}
+
+// TestSecondOpinion: the other decoder does not agree to all that it is told.
+func TestSecondOpinion(t *testing.T) {
+	three := uint64(3)
+	for _, test := range []struct {
+		body string
+		err  error
+	}{
+		{`{"mode":"stand","mode":"damp"}`, judgeMode([]byte(`{"mode":"stand","mode":"damp"}`), "damp", nil)},
+		{`{"mode":"stand"}`, judgeMode([]byte(`{"mode":"stand"}`), "sit", nil)},
+		{`{"Mode":"sit"}`, judgeMode([]byte(`{"Mode":"sit"}`), "sit", nil)},
+		{`{"mode":"damp","trips":4}`, judgeMode([]byte(`{"mode":"damp","trips":4}`), "damp", &three)},
+		{`{"mode":"damp","trips":3}`, judgeMode([]byte(`{"mode":"damp","trips":3}`), "damp", nil)},
+		{`{"mode":"stand","trips":3}`, judgeMode([]byte(`{"mode":"stand","trips":3}`), "stand", &three)},
+		{`{"mode":"damp"}`, judgeMode([]byte(`{"mode":"damp"}`), "damp", &three)},
+		{`{"mode":"sit"} {}`, judgeMode([]byte(`{"mode":"sit"} {}`), "sit", nil)},
+		{`{"level":"cut"}`, judgeEStop([]byte(`{"level":"cut"}`), false)},
+		{`{"level":"settle","level":"cut"}`, judgeEStop([]byte(`{"level":"settle","level":"cut"}`), true)},
+		{`{"level":"cut","now":1}`, judgeEStop([]byte(`{"level":"cut","now":1}`), true)},
+		{``, judgeEStop(nil, true)},
+		{`{"now":1}`, judgeArm([]byte(`{"now":1}`))},
+		{`[]`, judgeArm([]byte(`[]`))},
+		{``, judgeArm(nil)},
+		{`{}x`, judgeArm([]byte(`{}x`))},
+	} {
+		if test.err == nil {
+			t.Errorf("%s: no objection", test.body)
+		}
+	}
+}
+
 // FuzzMode: whatever is accepted is one object with a string for its mode and, with damp, perhaps a count.
 func FuzzMode(f *testing.F) {
 	seed(f, "mode")
@@ -117,15 +217,8 @@ func FuzzMode(f *testing.F) {
 			checkSentence(t, err)
 			return
 		}
-		var said struct {
-			Mode  string
-			Trips *uint64
-		}
-		switch err := json.Unmarshal(body, &said); {
-		case err != nil || said.Mode != mode || (said.Trips == nil) != (trips == nil):
-			t.Fatalf("%q was taken as %s, trips %v (%v)", body, mode, trips, err)
-		case trips != nil && (mode != "damp" || *said.Trips != *trips):
-			t.Fatalf("%q was taken as %s, trips %d", body, mode, *trips)
+		if err := judgeMode(body, mode, trips); err != nil {
+			t.Fatalf("%q: %v", body, err)
 		}
 	})
 }
@@ -139,22 +232,10 @@ func FuzzEStop(f *testing.F) {
 			checkSentence(t, err)
 			return
 		}
-		if len(body) == 0 {
-			if cut {
-				t.Fatal("nothing at all was taken as cut")
-			}
-			return
+		if err := judgeEStop(body, cut); err != nil {
+			t.Fatalf("%q: %v", body, err)
 		}
-		oneString(t, body, "level", map[bool]string{false: "settle", true: "cut"}[cut])
 	})
-}
-
-func oneString(t *testing.T, body []byte, name, want string) {
-	t.Helper()
-	var m map[string]any
-	if err := json.Unmarshal(body, &m); err != nil || len(m) != 1 || m[name] != want {
-		t.Fatalf("%q was taken as %s: %q", body, name, want)
-	}
 }
 
 // mutate changes a body a little, or not at all.
