@@ -122,9 +122,10 @@ opd-experiment: build-torch ## compare distillation with PPO alone at equal time
 # One package at a time (-p 1): what is measured in real time is not to be disturbed by another package's tests.
 # The log stays: a soak that was ended goes on with the cases that it has not, of the same commit. To begin anew remove it.
 SOAKS = mutants ./agent/safety TestMutants\n mutants ./agent/guard TestMutants\n hour ./sim/e2e TestSoakHourOfWalking\n memory ./learner/cmd/clawlearn TestMemoryOfARunIsFlat torch\n \
-	chaos ./sim/e2e TestChaosLockstep\n storms ./sim/e2e TestChaosRealTime\n kills ./sim/e2e TestChaosKills\n
+	chaos ./sim/e2e TestChaosLockstep\n storms ./sim/e2e TestChaosRealTime\n kills ./sim/e2e TestChaosKills\n \
+	wrong-robots ./sim/virtual TestFirstContactFindsPairs\n
 PROMISE ?=
-soak: deps ## run the full count of one promise's test, or go on with it, log in out/soak [PROMISE=n|mutants|hour|memory|chaos|storms|kills]
+soak: deps ## run the full count of one promise's test, or go on with it, log in out/soak [PROMISE=n|mutants|hour|memory|chaos|storms|kills|wrong-robots]
 	@tests=$$(grep -rEo --include='*_test.go' '^func TestPromise0*[0-9]+' . | \
 		sed -E 's/^(.*)\/[^/]*:func TestPromise0*([0-9]+)$$/\2 \1 TestPromise0*\2([^0-9].*)?/' | sort -u | sort -ns; printf ' $(SOAKS)'); \
 	found=$$(awk -v n='$(PROMISE)' 'n != "" && $$1 "" == n ""' <<<"$$tests"); \
