@@ -822,28 +822,41 @@ func TestScript(t *testing.T) {
 		t.Errorf("got %+v", faults)
 	}
 	for script, part := range map[string]string{
-		"- drop_state@0\n- earthquake@0":            "fault 2: ",
-		"kind: drop_state":                          "list",
-		"- kind: drop_state\n  when: 3":             "fault 1: ",
-		"- kind: drop_state\n  kind: power":         "s.yaml",
-		"- at: 3":                                   "no kind",
-		"- kind: drop_state\n  at: soon":            "fault 1: ",
-		"- [1, 2]":                                  "fault 1: ",
-		"- kind: drop_state\n  at: .nan":            "fault 1: ",
-		"- &a drop_state@0\n- *a":                   "fault 1",
-		"{":                                         "s.yaml",
-		"- " + strings.Repeat("x", 2<<20):           "longer than",
-		"- kind: power\n  params: {w: 1, volts: 2}": `"volts"`,
-		"- {kind: power, for: 0}":                   "for is 0",
-		"- {kind: power, every: 0}":                 "every is 0",
-		"- {kind: power, samples: 0}":               "samples is 0",
-		"- {kind: power, every: 5}":                 "nothing ends it",
-		"- {kind: battery, params: {soc: 8.9}}":     "whole number",
+		"- drop_state@0\n\n- earthquake@0": "line 3, fault 2: ",
+		"[[[[1]]]]":                        "line 1: nested too deep",
+		"- drop_state@0\n" + strings.Repeat("[\n", 100000): "line 5: nested too deep",
+		strings.Repeat("]", 10) + strings.Repeat("[", 10):  "nested too deep",
+		"- drop_state@0\n- - - - 1":                        "line 2: nested too deep",
+		"- drop_state@0\n- ? ? ? ? 1":                      "line 2: nested too deep",
+		"- ":                                               "line 1, fault 1: want a mapping",
+		"- true":                                           "fault 1: want a mapping",
+		"- {kind: ~}":                                      "kind: want one value",
+		"- {kind: [a]}":                                    "kind: want one value",
+		"kind: drop_state":                                 "list",
+		"- kind: drop_state\n  when: 3":                    "fault 1: ",
+		"- kind: drop_state\n  kind: power":                "s.yaml",
+		"- at: 3":                                          "no kind",
+		"- kind: drop_state\n  at: soon":                   "fault 1: ",
+		"- [1, 2]":                                         "fault 1: ",
+		"- kind: drop_state\n  at: .nan":                   "fault 1: ",
+		"- &a drop_state@0\n- *a":                          "fault 1",
+		"{":                                                "s.yaml",
+		"- " + strings.Repeat("x", 2<<20):                  "longer than",
+		"- kind: power\n  params: {w: 1, volts: 2}":        `"volts"`,
+		"- {kind: power, for: 0}":                          "for is 0",
+		"- {kind: power, every: 0}":                        "every is 0",
+		"- {kind: power, samples: 0}":                      "samples is 0",
+		"- {kind: power, every: 5}":                        "nothing ends it",
+		"- {kind: battery, params: {soc: 8.9}}":            "whole number",
 	} {
 		if f, err := virtual.ReadScript("s.yaml", strings.NewReader(script)); err == nil || !strings.Contains(err.Error(), part) ||
 			!strings.Contains(err.Error(), "s.yaml") {
 			t.Errorf("%.40q: %+v, %v; want an error with %q", script, f, err, part)
 		}
+	}
+	oneLine := `[{kind: kick, at: 1}, {kind: clear, at: 2}, {kind: reorder}, {kind: drop_state}, {kind: gyro_sign, params: {axis: y}}] # [[[[`
+	if f, err := virtual.ReadScript("one line", strings.NewReader(oneLine)); err != nil || len(f) != 5 || f[4].Params["axis"] != "y" {
+		t.Errorf("a script on one line: %v, %v", f, err)
 	}
 	if f, err := virtual.ReadScript("empty", strings.NewReader("")); err != nil || len(f) != 0 {
 		t.Errorf("an empty script: %v, %v", f, err)
@@ -873,7 +886,7 @@ func FuzzFault(f *testing.F) {
 }
 
 func FuzzScript(f *testing.F) {
-	for _, s := range []string{"- drop_state@1", "- kind: power\n  params: {w: 1}", "- [", "a: b", "- - - -", "[[[[", "- kind: kick\n  at: 1\n"} {
+	for _, s := range []string{"- drop_state@1", "- kind: power\n  params: {w: 1}", "[{kind: kick, at: 1}, {kind: reorder, for: 2, every: 5}]", "- [", "a: b", "- - - -", "[[[[", "- kind: kick\n  at: 1\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

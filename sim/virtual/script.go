@@ -1,7 +1,6 @@
 package virtual
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // maxScript is the longest script, bytes.
@@ -41,10 +42,11 @@ func readScript(data []byte) ([]Fault, error) {
 	if len(data) > maxScript {
 		return nil, fmt.Errorf("longer than %d bytes", maxScript)
 	}
-	if err := flat(data); err != nil {
+	tokens := lexer.Tokenize(string(data))
+	if err := flat(tokens); err != nil {
 		return nil, err
 	}
-	file, err := parser.ParseBytes(data, 0)
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		var said yaml.Error
 		if errors.As(err, &said) && said.GetToken() != nil && said.GetToken().Position != nil {
@@ -69,22 +71,32 @@ func readScript(data []byte) ([]Fault, error) {
 	faults := make([]Fault, len(list.Values))
 	for i, item := range list.Values {
 		if faults[i], err = readItem(item); err != nil {
-			return nil, fmt.Errorf("fault %d: %s", i+1, strings.TrimPrefix(err.Error(), "virtual: "))
+			return nil, fmt.Errorf("line %d, fault %d: %s", item.GetToken().Position.Line, i+1, strings.TrimPrefix(err.Error(), "virtual: "))
 		}
 	}
 	return faults, nil
 }
 
+// maxNested is how deep a script nests: the list, a fault, its params.
+const maxNested = 3
+
 // flat refuses what nests deeper than a script, because the parser recurses on it and takes minutes for a long row of dashes.
-func flat(data []byte) error {
-	for number, line := range bytes.Split(data, []byte("\n")) {
-		text := bytes.TrimSpace(line)
-		if bytes.HasPrefix(text, []byte("#")) {
-			continue
+func flat(tokens token.Tokens) error {
+	braces, marks, line := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			line, marks = t.Position.Line, 0
 		}
-		marks := text[:len(text)-len(bytes.TrimLeft(text, "-? \t"))]
-		if bytes.Count(marks, []byte("-"))+bytes.Count(marks, []byte("?")) > 3 || bytes.Count(text, []byte("{"))+bytes.Count(text, []byte("[")) > 3 {
-			return fmt.Errorf("line %d: nested too deep", number+1)
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			braces++
+		case token.SequenceEndType, token.MappingEndType:
+			braces = max(braces-1, 0)
+		case token.SequenceEntryType, token.MappingKeyType: // further lines nest by what they are indented
+			marks++
+		}
+		if braces > maxNested || marks > maxNested {
+			return fmt.Errorf("line %d: nested too deep", line)
 		}
 	}
 	return nil
