@@ -54,8 +54,11 @@ const (
 // Status is what a person may be shown while a step goes on. Its arrays are views of one tick.
 type Status struct {
 	Phase Phase
-	// Changed: the phase, the try or the part is another than at the state before.
+	// Changed: the phase, the try, the part or Back is another than at the state before.
 	Changed bool
+	// Back: before anything is asked for, what Moved names has to be put back where it hung at rest; it is Value away from there, and
+	// Want away is near enough. The phase is Settling.
+	Back    bool
 	Part    int     // of a step that asks for several things
 	Tries   int     // 0 at first; 1 when the wrong thing was seen and it is asked for again
 	Moved   int     // axis, joint or leg that changed most; -1 none
@@ -73,7 +76,10 @@ const (
 	turnLevel             = 0.15 // rad from how it hung at rest
 	turnWant              = 0.25 // rad
 	jointStill, jointWant = 0.03, 0.2
-	footStill, footWant   = 25, 30
+	jointNear             = 0.1 // rad from how it hung at rest
+	// staysNs: what is away from there, and has not moved for so long, stays so.
+	staysNs             = int64(3e9)
+	footStill, footWant = 25, 30
 	// noisePass is how much of a sensor's noise is left at most behind the smoothing, and may pass for stillness.
 	noisePass = 0.7
 	// alone: what moved most has moved so many times as far as the next.
@@ -91,18 +97,21 @@ type Examiner struct {
 
 	step    Step
 	phase   Phase
+	back    bool // Status.Back of the newest state
 	tries   int
 	began   bool
 	startNs int64 // of the step, by its first state
 	lastNs  int64
 
-	rest   restSums
-	turn   turnTrack
-	move   moveTrack
-	remote remoteStep
-	again  bool // this part of the remote's step was wrong once
-	stuck  stuckBits
-	run    int // states in a row
+	rest restSums
+	// creeping is the joint for which the rest was begun anew, -1 none.
+	creeping int
+	turn     turnTrack
+	move     moveTrack
+	remote   remoteStep
+	again    bool // this part of the remote's step was wrong once
+	stuck    stuckBits
+	run      int // states in a row
 }
 
 // New makes an examiner that goes on from a Record, or begins with nil. The configuration must be valid.
@@ -130,7 +139,7 @@ func (e *Examiner) Skip(s Step) {
 // Begin asks for a step, from the next state on. False: it makes no sense on this robot and is NotAsked.
 func (e *Examiner) Begin(s Step) bool {
 	e.rec.forget(s)
-	e.step, e.phase, e.tries, e.began, e.run, e.again = s, Settling, 0, false, 0, false
+	e.step, e.phase, e.back, e.tries, e.began, e.run, e.again = s, Settling, false, 0, false, 0, false
 	e.remote = remoteStep{}
 	switch {
 	case e.rec.needless(s, &e.cfg):
@@ -163,6 +172,8 @@ func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 		return st
 	}
 	before := [3]int{int(e.phase), e.tries, e.remote.part}
+	back := e.back
+	e.back = false
 	if !e.began {
 		e.began, e.startNs, e.lastNs = true, nowNs, nowNs
 		e.restart(nowNs, s)
@@ -176,7 +187,7 @@ func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 		e.frame(s)
 	case e.step == Rest:
 		limit += e.cfg.RestSeconds
-		e.atRest(nowNs, s)
+		e.atRest(nowNs, s, &st)
 	case e.step.Group() == Motions:
 		e.motion(nowNs, dt, s, &st)
 	case e.step.Group() == Joints:
@@ -201,7 +212,8 @@ func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 		e.giveUp()
 	}
 	st.Phase, st.Tries, st.Part = e.phase, e.tries, e.remote.part
-	st.Changed = before != [3]int{int(e.phase), e.tries, e.remote.part}
+	st.Changed = before != [3]int{int(e.phase), e.tries, e.remote.part} || back != e.back
+	st.Back = e.back
 	return st
 }
 
@@ -219,19 +231,20 @@ func (e *Examiner) restart(nowNs int64, s *wire.LowState) {
 		}
 		e.turn.anchorAcc, e.turn.anchorQ = e.turn.acc, e.turn.q
 	case Joints:
-		e.move = moveTrack{n: go1.Joints, still: jointStill, want: jointWant}
-		for _, q := range e.rec.Rest.Q {
-			e.move.still = max(e.move.still, jointStill+noisePass*q.SD)
+		e.move = moveTrack{n: go1.Joints, asked: e.step.index(), still: jointStill, want: jointWant, near: jointNear, homeSeen: e.rec.Rest.States > 0}
+		for i, q := range e.rec.Rest.Q {
+			e.move.home[i], e.move.still = q.Mean, max(e.move.still, jointStill+noisePass*q.SD)
 		}
 		e.stuck = stuckBits{}
 	case Feet:
-		e.move = moveTrack{n: go1.Legs, still: footStill, want: footWant}
-		for _, f := range e.rec.Rest.Foot {
-			e.move.still, e.move.want = max(e.move.still, footStill+noisePass*f.SD), max(e.move.want, 8*f.SD)
+		e.move = moveTrack{n: go1.Legs, asked: e.step.index(), still: footStill, want: footWant, homeSeen: e.rec.Rest.States > 0}
+		for i, f := range e.rec.Rest.Foot {
+			e.move.home[i], e.move.still, e.move.want = f.Mean, max(e.move.still, footStill+noisePass*f.SD), max(e.move.want, 8*f.SD)
 		}
+		e.move.near = e.move.want // its zero drifts
 		e.stuck = stuckBits{}
 	case Automatic:
-		e.rest = restSums{}
+		e.rest, e.creeping = restSums{}, -1
 	}
 }
 
@@ -314,6 +327,9 @@ func (e *Examiner) moved(nowNs int64, dt float64, s *wire.LowState, v *[go1.Join
 	m := &e.move
 	e.phase = m.update(nowNs, dt, v)
 	st.Moved, st.Value, st.Want, st.Blur = m.most, m.value, m.want, m.blurNow
+	if e.back = m.back; m.back {
+		st.Want = m.near
+	}
 	if e.phase != Done {
 		return
 	}

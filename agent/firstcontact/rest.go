@@ -42,17 +42,23 @@ type restSums struct {
 	lo, hi          float64
 	gyro, acc       [3]sums
 	q, dq, tau      [go1.Joints]sums
+	early           [go1.Joints]float64 // mean of q over the first half
+	earlyN          int
 	temp            [go1.Joints]int
 	foot            [go1.Legs]sums
 	remoteMoved     [wire.RemoteSize]bool
 	remoteHeard     int
 }
 
-// maxSway is how far the body may turn while it is at rest, rad.
-const maxSway = 0.05
+// maxSway is how far the body may turn while it is at rest, rad; creeps is how fast a joint may, rad/s: a damped leg that was let go goes
+// on so slowly, and where it hangs at rest is what its moves are counted from later.
+const (
+	maxSway = 0.05
+	creeps  = 0.01
+)
 
-// atRest gathers. A body that sways begins it anew, while there is time.
-func (e *Examiner) atRest(nowNs int64, s *wire.LowState) {
+// atRest gathers. A body that sways, or a leg that creeps, begins it anew, while there is time.
+func (e *Examiner) atRest(nowNs int64, s *wire.LowState, st *Status) {
 	r := &e.rest
 	e.phase = Asking
 	if r.n == 0 {
@@ -62,14 +68,44 @@ func (e *Examiner) atRest(nowNs int64, s *wire.LowState) {
 	q := quatOf(s)
 	// What the quaternion jumps from state to state is no sway.
 	noise := math.Sqrt(r.step2 / float64(max(r.n, 1)))
-	if norm(turned(r.beganAt, q)) > maxSway+4*noise && float64(nowNs-e.startNs)/1e9 < e.cfg.StepSeconds {
+	inTime := float64(nowNs-e.startNs)/1e9 < e.cfg.StepSeconds
+	if norm(turned(r.beganAt, q)) > maxSway+4*noise && inTime {
 		*r = restSums{}
 		return
 	}
 	r.add(nowNs, s, q)
-	if float64(nowNs-r.startNs)/1e9 >= e.cfg.RestSeconds {
-		e.restDone()
+	seconds := float64(nowNs-r.startNs) / 1e9
+	if r.earlyN == 0 && seconds >= e.cfg.RestSeconds/2 {
+		r.earlyN = r.n
+		for i := range r.q {
+			r.early[i] = r.q[i].mean
+		}
 	}
+	if seconds < e.cfg.RestSeconds {
+		st.Moved = e.creeping
+		return
+	}
+	if e.creeping = r.creeping(seconds); e.creeping >= 0 && inTime {
+		*r = restSums{}
+		return
+	}
+	e.restDone()
+}
+
+// creeping is a joint that moved all the while, -1 if none did.
+func (r *restSums) creeping(seconds float64) int {
+	late := float64(r.n - r.earlyN)
+	if r.earlyN == 0 || late < 1 {
+		return -1
+	}
+	for i := range r.q {
+		q := &r.q[i]
+		by := (q.mean*float64(r.n)-r.early[i]*float64(r.earlyN))/late - r.early[i]
+		if math.Abs(by) > creeps*seconds/2+4*q.spread().SD*math.Sqrt(1/late+1/float64(r.earlyN)) {
+			return i
+		}
+	}
+	return -1
 }
 
 func (r *restSums) add(nowNs int64, s *wire.LowState, q quat) {

@@ -1,6 +1,7 @@
 package firstcontact
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 
@@ -16,6 +17,15 @@ type hung struct {
 	last  [go1.Joints]float64
 	wrong func(*wire.LowState)                  // what is wrong with its sensors and wires
 	errs  func(s Step, try int) (Step, float64) // what the person does instead, and the sign
+	hand  func(s Step) hand                     // how
+	slow  int64                                 // ns until the person begins
+}
+
+// hand is how a person moves something.
+type hand struct {
+	wayNs  int64   // that it takes there, and back
+	stayNs int64   // that it is held there
+	creepS float64 // time constant of the way back of what is let go; 0: the hand takes it back
 }
 
 // act is a movement there and back.
@@ -25,17 +35,25 @@ type act struct {
 	size   float64
 	mask   uint16
 	stick  [4]float64
+	by     hand
 }
 
 const actNs = int64(800e6)
 
 // along is how far the act has come, 0 to 1 and back.
 func (a *act) along(nowNs int64) float64 {
-	x := float64(nowNs-a.fromNs) / float64(actNs)
-	if x <= 0 || x >= 1 {
-		return 0
+	way := cmp.Or(a.by.wayNs, actNs/2)
+	t := nowNs - a.fromNs
+	back := t - way - a.by.stayNs
+	switch {
+	case back > 0 && a.by.creepS > 0:
+		return math.Exp(-float64(back) / 1e9 / a.by.creepS)
+	case back > 0:
+		t = way - back
+	default:
+		t = min(t, way)
 	}
-	s := math.Sin(math.Pi * x)
+	s := math.Sin(math.Pi / 2 * float64(max(t, 0)) / float64(way))
 	return s * s
 }
 
@@ -46,7 +64,10 @@ func (h *hung) ask(s Step, part, try int) {
 	if h.errs != nil {
 		does, size = h.errs(s, try)
 	}
-	a := act{step: does, fromNs: h.nowNs + 50e6, size: size}
+	a := act{step: does, fromNs: h.nowNs + 50e6 + h.slow, size: size}
+	if h.hand != nil {
+		a.by = h.hand(s)
+	}
 	switch does {
 	case RemoteStop:
 		a.mask = stopButtons

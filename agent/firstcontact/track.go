@@ -10,10 +10,14 @@ import (
 // smoothing is over so many seconds: a person's motions are slower, noise is not.
 const smoothing = 0.05
 
-// moveTrack finds which of n values moves, and how far, from where they all rested.
+// moveTrack finds which of n values moves, and how far, away from where they all hung at rest. What comes back there counts for nothing: a
+// leg that was let go creeps for seconds, and one that was held out before, and then let go, would seem to be moved the other way.
 type moveTrack struct {
-	n           int
+	n, asked    int
 	still, want float64
+	near        float64             // so far from home the asked one may be when it is asked for
+	home        [go1.Joints]float64 // at rest
+	homeSeen    bool
 	begun       bool
 	v           [go1.Joints]float64 // smoothed
 
@@ -22,8 +26,9 @@ type moveTrack struct {
 	anchorNs int64
 	sum      [go1.Joints]float64
 	count    int
-	base     [go1.Joints]float64
+	base     [go1.Joints]float64 // what a move is counted from: where it settled, or the nearest to home that it has come since
 	asking   bool
+	back     bool // the asked one is not near home yet
 
 	most    int // now
 	value   float64
@@ -49,10 +54,11 @@ func (m *moveTrack) update(nowNs int64, dt float64, raw *[go1.Joints]float64) Ph
 		m.settle(nowNs, v)
 		return Settling
 	}
+	m.back = false
 	first, second := -1, 0.0
 	var d [go1.Joints]float64
 	for i := range m.n {
-		d[i] = v[i] - m.base[i]
+		d[i] = m.away(i, v[i])
 		switch {
 		case first < 0 || math.Abs(d[i]) > math.Abs(d[first]):
 			if first >= 0 {
@@ -81,7 +87,19 @@ func (m *moveTrack) update(nowNs int64, dt float64, raw *[go1.Joints]float64) Ph
 	return Asking
 }
 
-// settle waits until nothing has moved for a while, and takes that as the base.
+// away is how far value i has gone away from home, from where it began or the nearest that it has come since: 0 while it comes back.
+func (m *moveTrack) away(i int, v float64) float64 {
+	base, home := &m.base[i], m.home[i]
+	if *base < home {
+		*base = min(max(*base, v), home)
+	} else {
+		*base = max(min(*base, v), home)
+	}
+	return v - *base
+}
+
+// settle waits until nothing has moved for a while, and the asked one is near home, and takes that as the base. Where it stays away from
+// home, friction holds it, or a hand that waits to be asked: then it is asked for all the same, since the way back counts for nothing.
 func (m *moveTrack) settle(nowNs int64, v *[go1.Joints]float64) {
 	for i := range m.n {
 		if !m.anchored || math.Abs(v[i]-m.anchor[i]) > m.still {
@@ -94,11 +112,23 @@ func (m *moveTrack) settle(nowNs int64, v *[go1.Joints]float64) {
 	for i := range m.n {
 		m.sum[i] += v[i]
 	}
-	if nowNs-m.anchorNs < stillNs {
+	wait, near := stillNs, m.near
+	if m.back {
+		near *= 0.8 // it is not told twice for its noise
+	}
+	if off := v[m.asked] - m.home[m.asked]; m.homeSeen && math.Abs(off) > near {
+		m.back, m.most, m.value, wait = true, m.asked, off, staysNs
+	} else {
+		m.back = false
+	}
+	if nowNs-m.anchorNs < wait {
 		return
 	}
 	for i := range m.n {
 		m.base[i] = m.sum[i] / float64(m.count)
+		if !m.homeSeen {
+			m.home[i] = m.base[i]
+		}
 	}
 	m.asking = true
 }
