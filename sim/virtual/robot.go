@@ -298,7 +298,7 @@ func (r *Robot) Run(ctx context.Context) (err error) {
 		return errors.New("virtual: Run was called before")
 	}
 	r.started = true
-	r.schedule()
+	r.schedule(false)
 	r.publish()
 	if r.cfg.Lockstep {
 		err = r.runLockstep(ctx)
@@ -338,7 +338,7 @@ func (r *Robot) Close() {
 func (r *Robot) runLockstep(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if r.inbox.Load() {
-			r.schedule()
+			r.schedule(false)
 		}
 		r.serveHigh()
 		if r.waiting == nil {
@@ -475,16 +475,22 @@ func (r *Robot) advance() {
 		l.number("height", r.st.Pos[2]).number("tilt", r.ref.tilt).end()
 	}
 	r.n.tiltMax = max(r.n.tiltMax, r.ref.tilt)
-	r.schedule()
+	r.schedule(true)
 	if r.steps%stateEvery == 0 {
 		r.logState()
 	}
 	r.publish()
 }
 
+// dark says that the robot's computer does not run: its battery is off, or it starts. It hears nobody and its motors have no power.
+func (r *Robot) dark() bool { return r.off || r.time() < r.downTo }
+
 // executed is the command that the motors follow in the next step.
 func (r *Robot) executed() mujoco.MotorCmd {
 	cmd := r.cmd
+	if r.dark() {
+		return cmd
+	}
 	if r.sport {
 		cmd = mujoco.Servo(mujoco.HomePose().Q, standKp, standKd)
 	}

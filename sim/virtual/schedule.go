@@ -19,8 +19,9 @@ func (r *Robot) add(f Fault) error {
 	return nil
 }
 
-// schedule begins and ends faults; it is called after each step, so that what begins touches the state of that step.
-func (r *Robot) schedule() {
+// schedule begins and ends faults; it is called after each step, so that what begins touches the state of that step, and in lockstep
+// also between two steps, for what has been injected. Only a step is a sample of what counts steps.
+func (r *Robot) schedule(stepped bool) {
 	if r.inbox.Load() && r.mu.TryLock() {
 		for _, f := range r.inject {
 			_ = r.add(f) // Inject has validated it
@@ -36,7 +37,7 @@ func (r *Robot) schedule() {
 		}
 		if t+1e-9 >= e.end {
 			r.finish(e)
-		} else if e.k.counts == steps {
+		} else if stepped && e.k.counts == steps {
 			r.used(e)
 		}
 	}
@@ -69,9 +70,9 @@ func (r *Robot) start(e *effect, t float64) {
 		sin, cos := math.Sincos(r.yaw())
 		r.check(r.sim.AddVelocity([3]float64{cos*p["vx"] - sin*p["vy"], sin*p["vx"] + cos*p["vy"], p["vz"]}))
 	case "friction":
-		r.check(r.sim.SetFriction(p["mu"]))
+		r.floor()
 	case "restart":
-		r.restart(t + p["down"])
+		r.restart(max(r.downTo, t+p["down"]))
 	case "sport_returns":
 		r.sport = true
 		if r.high == nil {
@@ -99,14 +100,31 @@ func (r *Robot) finish(e *effect) {
 	e.state.Head = [2]byte{}
 	switch e.k.name {
 	case "friction":
-		r.check(r.sim.SetFriction(r.cfg.Body.Friction))
+		r.floor()
 	case "sport_returns":
-		r.sport = false
-		r.closeHigh()
+		r.sportEnds()
 	case "foreign_state":
 		e.silence()
 	}
 	r.record(e, false)
+}
+
+// floor gives physics the friction of the fault that began last of those in force, or the floor's own.
+func (r *Robot) floor() {
+	mu, began := r.cfg.Body.Friction, math.Inf(-1)
+	for _, e := range r.effects {
+		if e.on && e.k.name == "friction" && e.start >= began {
+			mu, began = e.p["mu"], e.start
+		}
+	}
+	r.check(r.sim.SetFriction(mu))
+}
+
+// sportEnds ends sport mode, unless a fault holds it.
+func (r *Robot) sportEnds() {
+	if r.sport = r.sportBack(); !r.sport {
+		r.closeHigh()
+	}
 }
 
 // record logs that a fault begins or ends.
@@ -132,8 +150,8 @@ func (r *Robot) restart(downTo float64) {
 	stood, walked, falls := r.ref.stoodAt, r.ref.walkedAt, r.ref.falls
 	*r.ref = *newReferee()
 	r.ref.stoodAt, r.ref.walkedAt, r.ref.falls = stood, walked, falls
-	r.closeHigh()
-	r.cmd, r.late, r.modes, r.hasCmd, r.sport, r.silent = limp(), nil, [len(r.modes)]byte{}, false, false, false
+	r.sportEnds()
+	r.cmd, r.late, r.modes, r.hasCmd, r.silent = limp(), nil, [len(r.modes)]byte{}, false, false
 	if r.ref.hung = r.cfg.Boot == BootHung; !r.ref.hung { // which hangs on
 		r.check(r.sim.SetState(r.folded))
 		r.pushed = mujoco.Hands{}

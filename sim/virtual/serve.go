@@ -20,7 +20,7 @@ const (
 
 // receive takes one datagram on the low-level port.
 func (r *Robot) receive(d *datagram) {
-	if r.off || r.time() < r.downTo {
+	if r.dark() {
 		if r.cfg.Lockstep && len(d.b) == wire.LowCmdSize { // time goes on, also for a computer that is starting
 			r.stepUnanswered(d)
 		}
@@ -390,6 +390,9 @@ func (r *Robot) serveHigh() {
 		d, ok := r.high.receive()
 		if !ok {
 			return
+		}
+		if r.dark() {
+			continue
 		}
 		var c wire.HighCmd
 		if _, err := wire.DecodeHighCmd(d.b, &c); err != nil {
