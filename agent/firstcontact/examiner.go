@@ -154,16 +154,6 @@ func (e *Examiner) Begin(s Step) bool {
 	return false
 }
 
-// footless: no foot sensor said anything at rest; one that lives is never quite still.
-func (r *Record) footless() bool {
-	for _, f := range r.Rest.Foot {
-		if f.SD != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // Add takes a state that came at nowNs, which never goes back. Once the status says Done the step's result stands.
 func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 	st.Moved = -1
@@ -295,8 +285,13 @@ func (e *Examiner) unseen(f *MoveFigures, asked int) Result {
 	if f.Moved >= 0 {
 		return Failed
 	}
-	f.Stuck = e.stuck.alone(asked)
-	deadFoot := f.Stuck && e.step.Group() == Feet // that others moved meanwhile is the hanging body's sway
+	deadFoot := false
+	if e.step.Group() == Feet {
+		f.Stuck, f.Still = e.stuck.stood(asked), e.stuck.allStood()
+		deadFoot = f.Stuck // that others moved meanwhile is the hanging body's sway
+	} else {
+		f.Stuck = e.stuck.alone(asked)
+	}
 	if e.move.blurred && !deadFoot {
 		f.Blur, f.Delta = true, e.move.blur
 		return Failed

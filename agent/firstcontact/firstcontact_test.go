@@ -220,7 +220,7 @@ func TestNames(t *testing.T) {
 				s.FootForce[0], s.FootForce[1] = s.FootForce[0]+by, s.FootForce[1]+by
 			}
 		}},
-		{"foot_stuck: RL", feet, func(s *wire.LowState) { s.FootForce[3] = min(s.FootForce[3], 24) }},
+		{"nothing_seen: RL_foot", feet, func(s *wire.LowState) { s.FootForce[3] = min(s.FootForce[3], 24) }}, // it lives, and may be another's
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			cfg := testConfig()
@@ -291,9 +291,25 @@ func TestPassBelievesNoResult(t *testing.T) {
 		}
 		for _, res := range []Result{Open, Failed, TimedOut, Skipped, NotAsked} {
 			r = good
-			mayBe := s.Group() == Feet && res == TimedOut // it walks without
-			if r.Results[s] = res; r.Pass(&cfg) != mayBe {
-				t.Errorf("%s: passes %v though it is %s", s, !mayBe, res)
+			if r.Results[s] = res; r.Pass(&cfg) {
+				t.Errorf("%s: passes though it is %s", s, res)
+			}
+		}
+		if s.Group() != Feet {
+			continue
+		}
+		// It walks without a foot sensor of which was measured that it is dead.
+		for i, change := range []func(r *Record, f *MoveFigures, rest *Spread){
+			func(_ *Record, f *MoveFigures, rest *Spread) { f.Stuck, rest.SD = true, 0 },
+			func(_ *Record, f *MoveFigures, rest *Spread) { f.Stuck, rest.SD = true, 0.5 },
+			func(_ *Record, f *MoveFigures, rest *Spread) { f.Stuck, rest.SD = false, 0 },
+			func(r *Record, f *MoveFigures, rest *Spread) { f.Stuck, rest.SD, r.Results[s] = true, 0, NotAsked },
+		} {
+			r = good
+			r.forget(s)
+			r.Results[s] = TimedOut
+			if change(&r, &r.Feet[s.index()], &r.Rest.Foot[s.index()]); r.Pass(&cfg) != (i == 0) {
+				t.Errorf("%s: case %d: passes %v", s, i, i != 0)
 			}
 		}
 	}
@@ -314,6 +330,51 @@ func TestPassBelievesNoResult(t *testing.T) {
 	without.WithoutRemote = true
 	if !r.Pass(&without) || r.Pass(&cfg) {
 		t.Errorf("without the remote passes %v, with it %v", r.Pass(&without), r.Pass(&cfg))
+	}
+}
+
+// TestFeetNobodyPressed: feet that live and that nobody was seen to press may be each other's, also where they say the same as long as
+// nobody does.
+func TestFeetNobodyPressed(t *testing.T) {
+	cfg := testConfig()
+	quiet := func(s *wire.LowState) {
+		for i, f := range s.FootForce {
+			if s.FootForce[i] = 0; f > 30 {
+				s.FootForce[i] = f
+			}
+		}
+	}
+	swapped := func(s *wire.LowState) { s.FootForce[0], s.FootForce[1] = s.FootForce[1], s.FootForce[0] }
+	nobody := func(s Step, _ int) (Step, float64) {
+		if s.Group() == Feet {
+			return s, 0
+		}
+		return s, 1
+	}
+	for name, c := range map[string]struct {
+		wrong func(*wire.LowState)
+		errs  func(Step, int) (Step, float64)
+		pass  bool
+		codes string
+		feet  [go1.Legs]Result
+	}{
+		"nobody presses":             {nil, nobody, false, "nothing_seen nothing_seen nothing_seen nothing_seen", [4]Result{TimedOut, TimedOut, TimedOut, TimedOut}},
+		"quiet ones":                 {quiet, nil, true, "", [4]Result{Passed, Passed, Passed, Passed}},
+		"quiet ones, swapped":        {func(s *wire.LowState) { quiet(s); swapped(s) }, nil, false, "feet_swapped", [4]Result{Failed, Failed, Passed, Passed}},
+		"quiet ones, the first dead": {func(s *wire.LowState) { quiet(s); s.FootForce[0] = 0 }, nil, true, "foot_stuck", [4]Result{TimedOut, Passed, Passed, Passed}},
+		"none":                       {func(s *wire.LowState) { s.FootForce = [4]int16{7, 0, 0, 9} }, nil, true, "foot_force_zero", [4]Result{TimedOut, TimedOut, NotAsked, NotAsked}},
+		"one lives, and is not its":  {func(s *wire.LowState) { swapped(s); s.FootForce[2], s.FootForce[3], s.FootForce[0] = 0, 0, 0 }, nil, false, "foot_order foot_stuck foot_stuck nothing_seen", [4]Result{Failed, TimedOut, TimedOut, TimedOut}},
+	} {
+		h := newHung(17)
+		h.wrong, h.errs = c.wrong, c.errs
+		r := h.examine(New(cfg, nil))
+		var codes []string
+		for _, v := range r.Verdicts(nil, &cfg) {
+			codes = append(codes, v.Code.String())
+		}
+		if got := [go1.Legs]Result(r.Results[FirstFoot:RemoteStop]); r.Pass(&cfg) != c.pass || strings.Join(codes, " ") != c.codes || got != c.feet {
+			t.Errorf("%s: passes %v, %q, %v", name, r.Pass(&cfg), codes, got)
+		}
 	}
 }
 

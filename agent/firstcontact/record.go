@@ -114,7 +114,8 @@ type MoveFigures struct {
 	Moved int                 `json:"moved"` // joint or leg that changed most, -1 none
 	Delta [go1.Joints]float64 `json:"delta"` // from before to the peak, of all; a foot's are the first four
 	Blur  bool                `json:"blur"`  // others changed nearly as much
-	Stuck bool                `json:"stuck"` // the asked one's bits stayed the same while others' changed
+	Stuck bool                `json:"stuck"` // the asked one's bits stayed the same; of a joint, while others' changed
+	Still bool                `json:"still"` // of a foot: nobody's bits changed
 }
 
 // RemoteFigures are of the remote's steps.

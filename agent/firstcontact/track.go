@@ -168,6 +168,13 @@ func (b *stuckBits) feet(s *wire.LowState) {
 	b.add(go1.Legs, &bits)
 }
 
+// stood says that value i was seen, and stood still; allStood that all did.
+func (b *stuckBits) stood(i int) bool { return b.seen && !b.moving[i] }
+
+func (b *stuckBits) allStood() bool {
+	return b.seen && b.moving == [go1.Joints]bool{}
+}
+
 // alone says that value i stands still and most others do not.
 func (b *stuckBits) alone(i int) bool {
 	moving := 0

@@ -75,7 +75,7 @@ func (r *Record) Verdicts(out []Verdict, cfg *Config) []Verdict {
 		if r.Results[s] != TimedOut {
 			continue
 		}
-		if s.Group() == Feet || s.Group() == Joints && r.Joints[s.index()].Stuck { // that has been said
+		if s.Group() == Feet && r.deadFoot(s.index()) || s.Group() == Joints && r.Joints[s.index()].Stuck { // that has been said
 			continue
 		}
 		out = append(out, Verdict{Code: NothingSeen, Step: s, A: -1, B: -1})
@@ -100,7 +100,7 @@ func (r *Record) Pass(cfg *Config) bool {
 		case NotAsked:
 			done = r.needless(s, cfg)
 		case TimedOut:
-			done = s.Group() == Feet // no more than a warning: it walks without
+			done = s.Group() == Feet && r.deadFoot(s.index()) // no more than a warning: it walks without
 		}
 		if !done {
 			return false
@@ -133,6 +133,34 @@ func (r *Record) shows(s Step) bool {
 		}
 	}
 	return true
+}
+
+// deadFoot: a foot's sensor said the same all the time, at rest and when it was asked to be pressed. One that lives may be another foot's,
+// and has to be seen pressed.
+func (r *Record) deadFoot(leg int) bool {
+	return r.Results[FirstFoot+Step(leg)] == TimedOut && r.Feet[leg].Stuck && r.Rest.Foot[leg].SD == 0
+}
+
+// silentFeet: no foot sensor has said anything yet.
+func (r *Record) silentFeet() bool {
+	for i := range r.Feet {
+		if f := &r.Feet[i]; r.Rest.Foot[i].SD != 0 || f.Moved >= 0 || f.Blur || r.Results[FirstFoot+Step(i)] == TimedOut && !f.Still {
+			return false
+		}
+	}
+	return true
+}
+
+// footless: none did when feet were asked to be pressed, and so many that it is not one dead sensor among some that say the same as long as
+// nobody presses them.
+func (r *Record) footless() bool {
+	asked := 0
+	for i := range r.Feet {
+		if r.deadFoot(i) {
+			asked++
+		}
+	}
+	return asked >= 2 && r.silentFeet()
 }
 
 // needless says that a step makes no sense on this robot, or for who works with it.
@@ -206,7 +234,7 @@ func (r *Record) rest(out []Verdict, cfg *Config) []Verdict {
 	if hot >= 0 {
 		add(MotorHot, hot, float64(f.MotorC[hot]), 0)
 	}
-	if r.footless() {
+	if r.silentFeet() {
 		add(FootForceZero, -1, 0, 0)
 	}
 	return f.battery(out, cfg.Cells)
@@ -348,8 +376,10 @@ func (r *Record) feet(out []Verdict) []Verdict {
 		f := &r.Feet[i]
 		step, other := FirstFoot+Step(i), f.Moved
 		switch {
-		case r.Results[step] == TimedOut:
-			out = append(out, Verdict{Code: FootStuck, Step: step, A: i, B: -1})
+		case r.deadFoot(i):
+			if !r.silentFeet() { // that has been said
+				out = append(out, Verdict{Code: FootStuck, Step: step, A: i, B: -1})
+			}
 		case f.Blur && other < 0:
 			out = append(out, Verdict{Code: FootOrder, Step: step, A: i, B: -1, Value: f.Delta[i]})
 		case other < 0 || other == i && f.Delta[i] > 0 || handled[i]:

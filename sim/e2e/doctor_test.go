@@ -75,8 +75,8 @@ var doctorRows = []doctorRow{
 	// The first contact: a robot mirrored, swapped, reversed.
 	{names: "imu_mirror_x legs_swapped feet_swapped", faults: []string{"imu_mirror,axis=x@0", "legs_swapped,a=FR,b=RL@0", "feet_swapped,a=FR,b=RL@0"},
 		args: only("nose_down", "roll_left", "yaw_left", "FR_hip_joint", "FR_thigh_joint", "FR_calf_joint", "RL_hip_joint", "RL_thigh_joint", "RL_calf_joint", "FR_foot", "RL_foot")},
-	{names: "imu_mirror_y joints_swapped foot_force_zero", faults: []string{"imu_mirror,axis=y@0", "joints_swapped,leg=FL@0", "foot_force_zero@0"},
-		args: only("nose_down", "roll_left", "yaw_left", "FL_thigh_joint", "FL_calf_joint", "FR_foot")},
+	{names: "imu_mirror_y joints_swapped", faults: []string{"imu_mirror,axis=y@0", "joints_swapped,leg=FL@0"},
+		args: only("nose_down", "roll_left", "yaw_left", "FL_thigh_joint", "FL_calf_joint")},
 	{names: "imu_mirror_z joint_reversed", faults: []string{"imu_mirror,axis=z@0", "joint_reversed,joint=RL_calf@0"},
 		args: only("nose_down", "roll_left", "yaw_left", "RL_thigh_joint", "RL_calf_joint")},
 	{names: "quat_order", faults: []string{"imu_quat_order@0"}, args: only("nose_down", "roll_left", "yaw_left")},
@@ -92,6 +92,7 @@ var doctorRows = []doctorRow{
 	// What is waited for in vain.
 	{names: "joint_stuck", faults: []string{"joint_stuck,joint=RR_hip@0"}, args: append(only("RR_hip_joint"), "--timeout", inVain)},
 	{names: "foot_stuck", faults: []string{"foot_force_stuck,foot=FL@0"}, args: append(only("FL_foot"), "--timeout", inVain)},
+	{names: "foot_force_zero", faults: []string{"foot_force_zero@0"}, args: append(only("FR_foot", "FL_foot", "RR_foot"), "--timeout", inVain)},
 	{names: "nothing_seen", person: func(*doctorEvent) []string { return nil }, args: append(only("yaw_left"), "--timeout", inVain)},
 	{names: "joint_not_alone", person: instead("FL_hip_joint", "hand,joint=FL_hip,rad=0.4@now", "hand,joint=FL_thigh,rad=0.4@now"), args: append(only("FL_hip_joint"), "--timeout", "30")},
 
