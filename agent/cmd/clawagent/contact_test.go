@@ -469,14 +469,18 @@ func TestDiskOnce(t *testing.T) {
 
 func TestWireless(t *testing.T) {
 	sys := t.TempDir()
-	for _, dir := range []string{"wlan0/wireless", "wlp3s0/phy80211", "eth0/queues"} {
+	for _, dir := range []string{"wlan0/wireless", "wlp3s0/phy80211", "eth0/queues", "eth1/queues",
+		// A bridge of a kernel that links no ports, a bond, VLANs on each other, a macvlan; one whose way leads nowhere, and a ring.
+		"br0/brif/eth1", "br1/brif/eth0", "br1/brif/wlan0", "bond0/lower_eth0", "bond0/lower_wlan0", "wlp3s0.7/lower_wlp3s0", "wlp3s0.7.8/lower_wlp3s0.7",
+		"macvlan0/lower_eth0", "macvlan1/lower_wlan0", "far/lower_elsewhere", "ring0/lower_ring1", "ring1/lower_ring0", "eth0/upper_bond0"} {
 		if err := os.MkdirAll(filepath.Join(sys, "class", "net", dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, want := range map[string]bool{"wlan0": true, "wlp3s0": true, "eth0": false, "lo": false, "": false, "../class": false} {
-		if got := wireless(sys, name); got != want {
-			t.Errorf("%q: %v, want %v", name, got, want)
+	for name, want := range map[string]string{"wlan0": "wlan0", "wlp3s0": "wlp3s0", "eth0": "", "lo": "", "": "", "../class": "", "br0": "", "br1": "wlan0",
+		"bond0": "wlan0", "wlp3s0.7": "wlp3s0", "wlp3s0.7.8": "wlp3s0", "macvlan0": "", "macvlan1": "wlan0", "far": "", "ring0": ""} {
+		if got := radio(sys, name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
 	if got := interfaceOf(localhost); got != "lo" {

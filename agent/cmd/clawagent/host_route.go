@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"math"
 	"net"
@@ -163,8 +162,13 @@ const (
 func (d *diagnosis) route(ctx context.Context, udp *link.UDP, frame []byte, take func(arrivedNs int64, s *wire.LowState)) error {
 	name := "unknown"
 	if source, err := udp.SourceAddr(); err == nil {
-		if name = interfaceOf(source.Addr()); wireless("/sys", name) {
+		name = interfaceOf(source.Addr())
+		switch wireless := radio("/sys", name); wireless {
+		case "":
+		case name:
 			d.add(levelWarning, "route_wireless", "", "%s, which leads to the robot, is a wireless interface", name)
+		default:
+			d.add(levelWarning, "route_wireless", "", "%s, which leads to the robot, stands on %s, a wireless interface", name, wireless)
 		}
 	}
 	var rx wire.LowState
@@ -249,15 +253,34 @@ func interfaceOf(a netip.Addr) string {
 	return "unknown"
 }
 
-// wireless says whether an interface is a radio, by the kernel's tree at sys.
-func wireless(sys, name string) bool {
-	if name == "" || strings.ContainsRune(name, '/') {
-		return false
-	}
-	for _, mark := range []string{"wireless", "phy80211"} {
-		if _, err := os.Stat(filepath.Join(sys, "class", "net", name, mark)); err == nil || !errors.Is(err, os.ErrNotExist) && err != nil {
-			return err == nil
+// radio names the wireless interface that an interface is, or that it stands on, by the kernel's tree at sys: a bridge, a bond, a VLAN or a
+// macvlan has a link lower_NAME for each one below it, and a bridge its ports in brif. "": none.
+func radio(sys, name string) string {
+	below := []string{name}
+	for i := 0; i < len(below); i++ { // grows while it is gone through; no interface is looked at twice
+		name := below[i]
+		if name == "" || strings.ContainsRune(name, '/') {
+			continue
+		}
+		dir := filepath.Join(sys, "class", "net", name)
+		for _, mark := range []string{"wireless", "phy80211"} {
+			if _, err := os.Stat(filepath.Join(dir, mark)); err == nil {
+				return name
+			}
+		}
+		// What cannot be read has nothing below it.
+		entries, _ := os.ReadDir(dir)
+		ports, _ := os.ReadDir(filepath.Join(dir, "brif"))
+		for _, e := range entries {
+			if lower, is := strings.CutPrefix(e.Name(), "lower_"); is && !slices.Contains(below, lower) {
+				below = append(below, lower)
+			}
+		}
+		for _, e := range ports {
+			if !slices.Contains(below, e.Name()) {
+				below = append(below, e.Name())
+			}
 		}
 	}
-	return false
+	return ""
 }
