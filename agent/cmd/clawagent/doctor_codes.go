@@ -60,7 +60,7 @@ var ownCodes = []struct{ code, by, title, remedy string }{
 	{"crc_form", "first-contact", "The motors want the other form of the CRC", ""},
 
 	{"link_loss_unknown", "hang-test", "What the motors do without commands is not known", "With the robot hung, and a person beside it, run `clawagent doctor --hang-test --hung`."},
-	{"not_hung", "hang-test", "The feet are loaded, or the body is not level", "Hang it level with its feet free, then run this again."},
+	{"not_hung", "hang-test", "The legs do not hang free and still as in the first contact, or the body is not level", "Hang it level with its feet free, put each leg where it hung then, let go, and run this again."},
 	{"hang_aborted", "hang-test", "The hang test was broken off, and the robot damped", "Look at the cause that is told; let it hang still, and run this again."},
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
@@ -23,10 +22,10 @@ const (
 	hangKd    = 1   // N*m*s/rad
 	hangAway  = 0.6 // rad that the thighs' targets go back; at Kp 5 they come some two thirds of it
 	hangTilt  = 0.3 // rad, as for standing up
-	hangFoot  = 60  // counts off what the foot sensors read at rest in the first contact: loaded
 	hangRamp  = 1.0 // s, each way
 	hangWait  = 0.6 // s, until the legs are at rest again behind a silence
-	hangDamps = 0.5 // s of damping frames at the start and at the end
+	hangDamps = 0.5 // s of damping frames at the start and at the end; as long the legs are looked at
+	hangCalm  = 40  // times that they are, before one that still moves is in the way
 	hangFresh = 0.1 // s of them before the first torque, so that the newest state is of now
 	// answerTurns is how many frames behind a silence may stay without an answer.
 	answerTurns = 25
@@ -47,11 +46,14 @@ type hang struct {
 	torque bool         // the frames of now are torque frames, or the motors may still have one in force
 	sentNs int64        // when the newest frame left
 
-	state wire.LowState
-	have  bool
-	rest  [go1.Joints]float64 // where the legs hang, rad
-	away  float64             // 0..1
-	kp    float64             // now
+	state  wire.LowState
+	have   bool
+	window poseWindow
+	rest   [go1.Joints]float64 // where the legs hang, rad
+	away   float64             // 0..1
+	kp     float64             // now
+	strays int                 // states in a row in which a joint did not do as it was told
+	why    string              // what the newest of them showed
 }
 
 // abortion is why the test was broken off.
@@ -95,23 +97,30 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 		return err
 	}
 	h.cmd.Init()
-	heard := false
+	var file *contactFile
+	heard, ok := false, false
 	defer func() {
 		t.wipe()
 		d.hints(udp, cfg, heard)
 	}()
-	if err := h.damped(ctx, hangDamps, true); err != nil && !errors.Is(err, errSilent) {
-		if restart := new(restartedError); errors.As(err, &restart) {
-			d.add(levelError, "hang_aborted", "", "%v; no torque was sent", restart)
+	err = h.damped(ctx, hangDamps, true)
+	if heard = h.have; err == nil && heard {
+		if file, ok = h.result(); !ok {
 			return nil
 		}
-		return err
+		ok, err = h.hangs(ctx, file, t)
 	}
-	if heard = h.have; !heard {
+	restart := new(restartedError)
+	switch {
+	case errors.As(err, &restart):
+		d.add(levelError, "hang_aborted", "", "%v; no torque was sent", restart)
 		return nil
-	}
-	file, ok := h.allowed()
-	if !ok {
+	case errors.Is(err, errSilent):
+		d.add(levelError, "states_stopped", "", "%v; no torque was sent", err)
+		return nil
+	case err != nil:
+		return err
+	case !ok:
 		return nil
 	}
 	// Rather before the legs get torque than behind it.
@@ -138,7 +147,7 @@ func (d *diagnosis) hangTest(ctx context.Context, cfg *config, t *teller) (err e
 	if h.watch != nil {
 		h.watch.End()
 	}
-	stop, restart := new(abortion), new(restartedError)
+	stop := new(abortion)
 	if errors.As(err, &stop) || errors.As(err, &restart) || errors.Is(err, errSilent) {
 		d.add(levelError, "hang_aborted", "", "broken off and damped: %v", err)
 		return nil
@@ -216,28 +225,17 @@ func (h *hang) leave(frame []byte) {
 
 func faulted(f safety.Fault) error { return abortf("%s: %s", f, safety.Faults[f].Title) }
 
-// damped sends damping frames for a while; measure keeps where the legs hang.
+// damped sends damping frames for a while; measure keeps how the legs hang.
 func (h *hang) damped(ctx context.Context, seconds float64, measure bool) error {
 	h.b.senders.paused, h.torque = !measure, false
-	var sum [go1.Joints]float64
-	n := 0
+	h.window = poseWindow{}
 	turns := int(seconds * 1e9 / float64(control.PeriodNs))
 	for i := range turns {
 		if err := h.b.turn(ctx, h.damp, func(now int64, s *wire.LowState) {
 			h.take(now, s)
-			if i > turns/2 {
-				n++
-				for j := range sum {
-					sum[j] += float64(s.Motor[j].Q)
-				}
-			}
+			h.window.add(2*i/turns, s)
 		}); err != nil {
 			return err
-		}
-	}
-	if measure && n > 0 {
-		for j := range sum {
-			h.rest[j] = sum[j] / float64(n)
 		}
 	}
 	return nil
@@ -248,8 +246,8 @@ func (h *hang) take(now int64, s *wire.LowState) {
 	h.state, h.have = *s, true
 }
 
-// allowed says whether the legs may get torque: this robot has passed its first contact, and hangs.
-func (h *hang) allowed() (*contactFile, bool) {
+// result is that of this robot's first contact, which has to have passed before its legs get torque.
+func (h *hang) result() (*contactFile, bool) {
 	d := h.d
 	id, err := h.cfg.identity(&h.state)
 	if err != nil {
@@ -272,21 +270,47 @@ func (h *hang) allowed() (*contactFile, bool) {
 		d.add(levelError, "first_contact", run, "%s has not passed its first contact (%v); no torque was sent", id, err)
 		return nil, false
 	}
-	if tilt := h.judge.TiltRad(); !(tilt < hangTilt) {
-		d.add(levelError, "not_hung", "", "the body tilts %.2f rad; no torque was sent", tilt)
-		return nil, false
-	}
-	for leg, f := range h.state.FootForce {
-		if at := &file.Record.Rest.Foot[leg]; math.Abs(float64(f)-at.Mean) > hangFoot {
-			d.add(levelError, "not_hung", "", "the %s foot reads %d, and %.0f when it hung in the first contact; no torque was sent", go1.LegNames[leg], f, at.Mean)
-			return nil, false
+	return file, true
+}
+
+// hangs says whether the legs may get torque: the robot hangs as it did in its first contact, at rest, and nobody else moves it. Legs that
+// were just let go are waited for. Its error is that of a turn.
+func (h *hang) hangs(ctx context.Context, file *contactFile, t *teller) (bool, error) {
+	d := h.d
+	var p pose
+	why := ""
+	for n := range hangCalm {
+		if n > 0 {
+			if err := h.damped(ctx, hangDamps, true); err != nil {
+				return false, err
+			}
 		}
+		seen := false
+		if p, seen = h.window.pose(hangDamps); !seen {
+			why = "too few states came"
+		} else if why = p.moves(); why == "" {
+			break
+		}
+		if n == 0 {
+			t.say("wait: %s", why)
+		}
+	}
+	if tilt := h.judge.TiltRad(); why == "" && !(tilt < hangTilt) {
+		why = fmt.Sprintf("the body tilts %.2f rad", tilt)
+	}
+	if why == "" {
+		why = p.notHung(&file.Record.Rest)
+	}
+	if why != "" {
+		d.add(levelError, "not_hung", "", "%s; no torque was sent", why)
+		return false, nil
 	}
 	if h.b.senders.found() {
 		d.anotherSender(&h.b.senders)
-		return nil, false
+		return false, nil
 	}
-	return file, true
+	h.rest = p.q
+	return true, nil
 }
 
 // run is the part with torque.
@@ -332,6 +356,9 @@ func (h *hang) move(ctx context.Context, form wire.CRCForm, seconds, fromAway, t
 func (h *hang) hold(ctx context.Context, form wire.CRCForm) error {
 	h.b.senders.paused = true
 	now := h.b.nowNs
+	if h.strays >= hangStray {
+		return abortf("%s", h.why)
+	}
 	v := h.judge.Tick(&safety.Tick{NowNs: now, LateNs: h.b.lateNs, Torque: true, CommandNs: now, TargetSensedNs: h.judge.SensedNs()})
 	if v.Severity > safety.Warn {
 		if v.Joint >= 0 {
@@ -343,7 +370,14 @@ func (h *hang) hold(ctx context.Context, form wire.CRCForm) error {
 		return err
 	}
 	h.torque = true
-	return h.b.turn(ctx, h.frame, h.take)
+	return h.b.turn(ctx, h.frame, func(now int64, s *wire.LowState) {
+		h.take(now, s)
+		if h.why = stray(&h.rest, s); h.why == "" {
+			h.strays = 0
+		} else {
+			h.strays++
+		}
+	})
 }
 
 // aim makes the frame.
