@@ -25,8 +25,8 @@ type effect struct {
 	// Memory of single kinds.
 	state   wire.LowState // freeze_tick, imu_stuck, joint_stuck
 	noise   *rand.Rand    // imu_noise, joint_noise, foreign_state
-	held    []byte        // reorder
-	command *wire.LowCmd  // reorder_command
+	states  []heldStates  // reorder: of each receiver at most one
+	orders  []heldOrders  // reorder_command: of each sender at most one
 	foreign *socket       // foreign_state
 	turn    float64       // other_sender: share not yet given
 	force   [3]float64    // push, world
@@ -65,7 +65,7 @@ func (e *effect) due(t float64, ref *referee) bool {
 
 // begin sets how long it lasts from t on.
 func (e *effect) begin(t float64) {
-	e.on, e.left, e.end, e.turn, e.held, e.command = true, e.f.Samples, math.Inf(1), 0, nil, nil
+	e.on, e.left, e.end, e.turn = true, e.f.Samples, math.Inf(1), 0
 	if e.f.For > 0 || e.f.Samples == 0 {
 		e.end = t + e.k.lasts(&e.f, e.p)
 	}

@@ -73,6 +73,7 @@ type Robot struct {
 	waiting *datagram // taken from the socket, but younger than the step to be made
 	frame   []byte
 	late    []lateCommand
+	overdue []order   // what reorder_command held until it ended
 	folded  []float64 // physics at rest, lying
 
 	inbox   atomic.Bool // something is in injected
@@ -390,7 +391,7 @@ func (r *Robot) runRealTime(ctx context.Context) error {
 		}
 		r.drain(math.MaxInt64)
 		r.serveHigh()
-		r.flush(monotonic())
+		r.flush(monotonic(), netip.AddrPort{})
 		next := deadline
 		if len(r.outbox) > 0 {
 			next = min(next, r.outbox[0].dueNs)
@@ -443,6 +444,12 @@ func (r *Robot) begin(event string) *logger { return r.log.begin(event, r.time()
 
 // advance makes one step.
 func (r *Robot) advance() {
+	for _, o := range r.overtaken() {
+		r.accept(&o)
+		if !r.cfg.Lockstep {
+			r.answer(o.from)
+		}
+	}
 	for len(r.late) > 0 && r.late[0].due <= r.time()+1e-9 {
 		r.obey(r.late[0].cmd)
 		r.late = r.late[1:]

@@ -105,6 +105,8 @@ func (r *Robot) finish(e *effect) {
 		r.sportEnds()
 	case "foreign_state":
 		e.silence()
+	case "reorder", "reorder_command":
+		r.release(e)
 	}
 	r.record(e, false)
 }

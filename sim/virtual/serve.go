@@ -60,30 +60,21 @@ func (r *Robot) receive(d *datagram) {
 		}
 		return
 	}
-	arriving := []*wire.LowCmd{&c}
+	arriving := []order{{c, d.from, d.atNs}}
 	if r.struck("duplicate_command") {
-		arriving = append(arriving, &c)
+		arriving = append(arriving, arriving[0])
 	}
-	for _, e := range r.effects {
-		if !e.on || e.k.name != "reorder_command" {
-			continue
+	arriving = r.reorder(arriving)
+	if len(arriving) == 0 {
+		if r.cfg.Lockstep {
+			r.stepUnanswered(d)
 		}
-		first := e.command
-		if e.command = nil; first == nil { // it waits for the one behind it
-			e.command = &c
-			r.used(e)
-			if r.cfg.Lockstep {
-				r.stepUnanswered(d)
-			}
-			return
-		}
-		arriving = append(arriving, first)
-		r.used(e)
+		return
 	}
-	for _, c := range arriving {
-		r.accept(c, d)
+	for i := range arriving {
+		r.accept(&arriving[i])
 		if !r.cfg.Lockstep {
-			r.answer(d.from)
+			r.answer(arriving[i].from)
 		}
 	}
 	if !r.cfg.Lockstep {
@@ -91,8 +82,8 @@ func (r *Robot) receive(d *datagram) {
 	}
 	r.advance()
 	if !r.ahead(d) {
-		for range arriving {
-			r.answer(d.from)
+		for i := range arriving {
+			r.answer(arriving[i].from)
 		}
 	}
 }
@@ -129,22 +120,29 @@ func (r *Robot) reject(reason wire.Reject, d *datagram) {
 	}
 }
 
+// order is a valid command that has arrived.
+type order struct {
+	c    wire.LowCmd
+	from netip.AddrPort
+	atNs int64
+}
+
 // accept makes a valid command the one in force.
-func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
-	n := &r.n
+func (r *Robot) accept(o *order) {
+	c, n := &o.c, &r.n
 	n.frames++
 	if n.frames == 1 {
 		n.tickFirst = r.tick
 	} else if !r.cfg.Lockstep {
-		n.interval.add(max(d.atNs-n.lastRx, 0))
+		n.interval.add(max(o.atNs-n.lastRx, 0))
 	}
-	n.lastRx = d.atNs
-	if d.from != r.sender {
+	n.lastRx = max(n.lastRx, o.atNs)
+	if o.from != r.sender {
 		before := r.sender
-		r.sender = d.from
+		r.sender = o.from
 		n.senders++
 		if before.IsValid() {
-			r.begin("sender").text("sender", d.from.String()).text("before", before.String()).end()
+			r.begin("sender").text("sender", o.from.String()).text("before", before.String()).end()
 		}
 	}
 	told := motorCmd(c)
@@ -170,7 +168,7 @@ func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
 		n.dampingTick, n.torqueAfter = int64(r.tick), 0
 	}
 	if class != r.class {
-		r.begin("command").text("class", string(class)).text("from", string(r.class)).count("frame", int64(n.frames)).text("sender", d.from.String()).
+		r.begin("command").text("class", string(class)).text("from", string(r.class)).count("frame", int64(n.frames)).text("sender", o.from.String()).
 			number("kp", kp).number("kd", kd).number("torque", torque).count("last_torque_tick", lastTorque).end()
 		r.class = class
 	}
@@ -178,7 +176,7 @@ func (r *Robot) accept(c *wire.LowCmd, d *datagram) {
 		l := r.begin("frame").text("class", string(class)).count("frame", int64(n.frames)).number("kp", kp).number("kd", kd).number("torque", torque).
 			list("torques", torques[:]...).list("target", told.Q[:]...)
 		if !r.cfg.Lockstep { // there logs of equal runs are equal
-			l.count("rx_us", d.atNs/1e3)
+			l.count("rx_us", o.atNs/1e3)
 		}
 		l.end()
 	}
@@ -259,31 +257,23 @@ func (r *Robot) answer(to netip.AddrPort) {
 			extra = append(extra, append(slices.Clone(frame), make([]byte, int(e.p["bytes"])-len(frame))...))
 		case "empty_state":
 			extra = append(extra, nil)
-		case "reorder":
-			if e.held == nil {
-				e.held = slices.Clone(frame)
-				lost = true
-			} else {
-				extra = append(extra, e.held)
-				e.held = nil
-			}
 		}
-		r.used(e)
+		if e.k.name != "reorder" { // which takes what the others leave
+			r.used(e)
+		}
 	}
-	due := r.nowNs() + int64(delay*1e6)
 	if lost {
 		r.n.lost++
 		copies = 0
 	}
-	for range copies {
-		r.post(packet{due, to, frame}, delay > 0)
-	}
-	for _, b := range extra {
+	out := append(r.reorderState(to, slices.Repeat([][]byte{frame}, copies)), extra...)
+	due := r.nowNs() + int64(delay*1e6)
+	for _, b := range out {
 		r.post(packet{due, to, b}, delay > 0)
 	}
-	sent := r.flush(r.nowNs())
+	sent := r.flush(r.nowNs(), to)
 	if delay == 0 {
-		sent += copies + len(extra)
+		sent += len(out)
 	}
 	if r.cfg.Lockstep && sent == 0 {
 		r.sendEmpty(to)
@@ -365,12 +355,15 @@ func (r *Robot) post(p packet, later bool) {
 	r.outbox = slices.Insert(r.outbox, at, p)
 }
 
-// flush sends what is due.
-func (r *Robot) flush(nowNs int64) (sent int) {
+// flush sends what is due, and says how many went to one receiver.
+func (r *Robot) flush(nowNs int64, to netip.AddrPort) (sent int) {
 	for len(r.outbox) > 0 && r.outbox[0].dueNs <= nowNs {
-		r.send(r.outbox[0])
+		p := r.outbox[0]
+		r.send(p)
 		r.outbox = r.outbox[1:]
-		sent++
+		if p.to == to {
+			sent++
+		}
 	}
 	return sent
 }
