@@ -36,6 +36,7 @@ const (
 	JointNoisy
 	JointStuck
 	JointReversed
+	JointSpeed
 	JointsSwapped
 	LegsSwapped
 	JointOrder
@@ -96,6 +97,7 @@ var Codes = [codeCount]Info{
 	JointNoisy:       {"joint_noisy", Warning, "A joint's angle or speed is noisier than policies expect", "Look at that motor's cable and encoder."},
 	JointStuck:       {"joint_stuck", Fault, "A joint reads the same angle while it is moved", "Its encoder or cable is broken: do not stand it up."},
 	JointReversed:    {"joint_reversed", Fault, "A joint reads the wrong sign", "Do not stand it up: it would drive away from its target. Restore that motor's configuration with the maker's tool."},
+	JointSpeed:       {"joint_speed", Fault, "A joint's speed is not that of its angle", "Do not stand it up: policies and damping go by the speed. Repeat the step once; if it stays so, restore that motor's configuration with the maker's tool, or compare firmware versions."},
 	JointsSwapped:    {"joints_swapped", Fault, "Two joints of a leg are swapped", wires},
 	LegsSwapped:      {"legs_swapped", Fault, "Two legs are swapped", wires},
 	JointOrder:       {"joint_order", Fault, "Another joint moves than the one that was moved", "Repeat the step with the named joint; if it stays so, do not stand it up: the order of the joints is another one."},

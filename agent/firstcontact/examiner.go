@@ -80,6 +80,10 @@ const (
 	// staysNs: what is away from there, and has not moved for so long, stays so.
 	staysNs             = int64(3e9)
 	footStill, footWant = 25, 30
+	// A move's way counts, by angle and by speed, from where it has left its base by so much of what is wanted.
+	leavesBase = 0.25
+	// swingNoise is how far noise of 1 rad/s in a speed takes a swing at most, rad: six sigma.
+	swingNoise = 0.27
 	// noisePass is how much of a sensor's noise is left at most behind the smoothing, and may pass for stillness.
 	noisePass = 0.7
 	// alone: what moved most has moved so many times as far as the next.
@@ -126,9 +130,9 @@ func New(cfg Config, from *Record) *Examiner {
 // Record is what has been measured so far; it is valid until the next call.
 func (e *Examiner) Record() *Record { return &e.rec }
 
-// Kept says that a step need not be done again: it has passed before. Frame and Rest are always done anew, since the others build on
+// Kept says that a step need not be done again: it has passed before, and its figures show so, which those of an older program may not. Frame and Rest are always done anew, since the others build on
 // them.
-func (e *Examiner) Kept(s Step) bool { return s > Rest && e.rec.Results[s] == Passed }
+func (e *Examiner) Kept(s Step) bool { return s > Rest && e.rec.Results[s] == Passed && e.rec.shows(s) }
 
 // Skip leaves a step out.
 func (e *Examiner) Skip(s Step) {
@@ -168,7 +172,7 @@ func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 		e.began, e.startNs, e.lastNs = true, nowNs, nowNs
 		e.restart(nowNs, s)
 	}
-	dt := min(float64(nowNs-e.lastNs)/1e9, 0.1)
+	dt := min(float64(nowNs-e.lastNs)/1e9, longestDt)
 	e.lastNs = nowNs
 	limit := e.cfg.StepSeconds
 	switch {
@@ -181,19 +185,19 @@ func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 	case e.step.Group() == Motions:
 		e.motion(nowNs, dt, s, &st)
 	case e.step.Group() == Joints:
-		var v [go1.Joints]float64
+		var v, speed [go1.Joints]float64
 		for i := range v {
-			v[i] = finite(s.Motor[i].Q)
+			v[i], speed[i] = finite(s.Motor[i].Q), finite(s.Motor[i].Dq)-e.rec.Rest.Dq[i].Mean
 		}
 		e.stuck.joints(s)
-		e.moved(nowNs, dt, s, &v, &e.rec.Joints[e.step.index()], handSign(e.step.index()), &st)
+		e.moved(nowNs, dt, s, &v, &speed, &e.rec.Joints[e.step.index()], handSign(e.step.index()), &st)
 	case e.step.Group() == Feet:
 		var v [go1.Joints]float64
 		for i, f := range s.FootForce {
 			v[i] = float64(f)
 		}
 		e.stuck.feet(s)
-		e.moved(nowNs, dt, s, &v, &e.rec.Feet[e.step.index()], 1, &st)
+		e.moved(nowNs, dt, s, &v, new([go1.Joints]float64), &e.rec.Feet[e.step.index()], 1, &st)
 	default:
 		e.remotes(s, &st)
 	}
@@ -290,7 +294,8 @@ func (e *Examiner) unseen(f *MoveFigures, asked int) Result {
 		f.Stuck, f.Still = e.stuck.stood(asked), e.stuck.allStood()
 		deadFoot = f.Stuck // that others moved meanwhile is the hanging body's sway
 	} else {
-		f.Stuck = e.stuck.alone(asked)
+		// It may also be only its angle that stands still, while its speed tells of a move.
+		f.Stuck = e.stuck.alone(asked) || !e.stuck.angle[asked] && e.move.swung[asked] > jointWant+swingNoise*e.rec.Rest.Dq[asked].SD
 	}
 	if e.move.blurred && !deadFoot {
 		f.Blur, f.Delta = true, e.move.blur
@@ -318,9 +323,9 @@ func (e *Examiner) frame(s *wire.LowState) {
 }
 
 // moved follows the joints or the feet.
-func (e *Examiner) moved(nowNs int64, dt float64, s *wire.LowState, v *[go1.Joints]float64, f *MoveFigures, sign float64, st *Status) {
+func (e *Examiner) moved(nowNs int64, dt float64, s *wire.LowState, v, speed *[go1.Joints]float64, f *MoveFigures, sign float64, st *Status) {
 	m := &e.move
-	e.phase = m.update(nowNs, dt, v)
+	e.phase = m.update(nowNs, dt, v, speed)
 	st.Moved, st.Value, st.Want, st.Blur = m.most, m.value, m.want, m.blurNow
 	if e.back = m.back; m.back {
 		st.Want = m.near
@@ -330,7 +335,8 @@ func (e *Examiner) moved(nowNs int64, dt float64, s *wire.LowState, v *[go1.Join
 	}
 	asked := e.step.index()
 	f.Tries, f.Moved, f.Delta = e.tries+1, m.peakOf, m.peak
-	if f.Moved == asked && f.Delta[asked]*sign > 0 {
+	f.Turned, f.BySpeed, f.WayS = m.atPeak.by, m.atPeak.bySpeed, m.atPeak.seconds
+	if f.Moved == asked && f.Delta[asked]*sign > 0 && (e.step.Group() != Joints || e.rec.speedAgrees(asked)) {
 		e.end(Passed)
 	} else {
 		e.wrong(nowNs, s)

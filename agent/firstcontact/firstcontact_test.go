@@ -61,6 +61,11 @@ func swapMotors(pairs ...[2]int) func(*wire.LowState) {
 	}
 }
 
+// scaledSpeed is a motor whose speed reads so many times what it is.
+func scaledSpeed(i int, by float32) func(*wire.LowState) {
+	return func(s *wire.LowState) { s.Motor[i].Dq *= by }
+}
+
 // mirror is an IMU whose axis points the other way.
 func mirror(axis int) func(*wire.LowState) {
 	return func(s *wire.LowState) {
@@ -169,6 +174,20 @@ func TestNames(t *testing.T) {
 		{"joint_noisy: RL_hip_joint", rest, func(s *wire.LowState) { s.Motor[9].Dq += shake(2) }},
 		{"joint_noisy: RL_calf_joint", rest, func(s *wire.LowState) { s.Motor[11].Q += shake(0.02) }},
 		{"joint_stuck: RR_thigh_joint", joints, frozen(func(first, s *wire.LowState) { s.Motor[7].Q, s.Motor[7].Dq = first.Motor[7].Q, first.Motor[7].Dq })},
+		{"joint_stuck: RR_thigh_joint", joints, frozen(func(first, s *wire.LowState) { s.Motor[7].Q = first.Motor[7].Q })},
+		{"joint_speed: FL_hip_joint turned by +0.2 of 12 the wrong way", joints, scaledSpeed(3, -1)},
+		{"joint_speed: FR_calf_joint turned by -0.2 of 12 stands still", joints, scaledSpeed(2, 0)},
+		{"joint_noisy: RL_thigh_joint; joint_speed: RL_thigh_joint of 12 degrees a second", joints, scaledSpeed(10, 180/math.Pi)},
+		{"joint_speed: RL_thigh_joint", joints, scaledSpeed(10, 0.6)},
+		{"joint_speed: RL_thigh_joint", joints, scaledSpeed(10, 1.6)},
+		{"joint_speed: RR_hip_joint of 12 stands still", joints, frozen(func(first, s *wire.LowState) { s.Motor[6].Dq = first.Motor[6].Dq })},
+		{"joint_speed: FL_thigh_joint; joint_noisy: FL_thigh_joint", joints, func(s *wire.LowState) { s.Motor[4].Dq = -s.Motor[4].Dq + shake(3) }},
+		{"joint_noisy: FL_thigh_joint", joints, func(s *wire.LowState) { s.Motor[4].Dq += shake(3) }},
+		{"joint_speed: FR_hip_joint; joint_speed: FR_thigh_joint; joint_speed: FR_calf_joint", joints, func(s *wire.LowState) {
+			for i := range 3 {
+				s.Motor[i].Dq *= -1
+			}
+		}},
 		{"joint_reversed: FL_thigh_joint", joints, func(s *wire.LowState) { s.Motor[4].Q *= -1; s.Motor[4].Dq *= -1 }},
 		{"joint_reversed: FR_calf_joint", joints, func(s *wire.LowState) { s.Motor[2].Q *= -1; s.Motor[2].Dq *= -1 }},
 		{"joints_swapped: RR_thigh_joint was moved, RR_calf_joint", joints, swapMotors([2]int{7, 8})},

@@ -1,6 +1,7 @@
 package firstcontact
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -189,5 +190,49 @@ func TestRestWaitsForLegs(t *testing.T) {
 	e = New(cfg, nil)
 	if h.step(t, e, Rest, nil); e.Record().Results[Rest] != Passed || float64(h.nowNs-before)/1e9 > 2*(cfg.StepSeconds+cfg.RestSeconds)+0.1 {
 		t.Errorf("%s after %d ms", e.Record().Results[Rest], (h.nowNs-before)/1e6)
+	}
+}
+
+// TestGapInAMove: what a joint's speed said while no state came is not asked of it.
+func TestGapInAMove(t *testing.T) {
+	cfg := testConfig()
+	const step, gap = FirstJoint + 4, int64(300e6)
+	for at := int64(0); at < actNs; at += 50e6 {
+		h := newHung(27)
+		e := New(cfg, nil)
+		var s wire.LowState
+		h.state(&s)
+		askedNs := int64(math.MaxInt64 / 2)
+		for _, of := range []Step{Rest, step} {
+			e.Begin(of)
+			for st := (Status{}); st.Phase != Done; {
+				if h.state(&s); h.nowNs > askedNs+at && h.nowNs <= askedNs+at+gap {
+					continue
+				}
+				if st = e.Add(h.nowNs, &s); of == step && st.Phase == Asking && st.Changed {
+					if st.Tries == 0 {
+						askedNs = h.nowNs
+					}
+					h.ask(step, st.Part, st.Tries)
+				}
+			}
+		}
+		if r := e.Record(); r.Results[step] != Passed {
+			t.Errorf("gap from %d ms on: %s, %+v", at/1e6, r.Results[step], r.Joints[4])
+		}
+	}
+}
+
+// TestSpeedNeverMeasured: of a robot that an older program has let pass, the joints' speeds are not known: it is asked for them.
+func TestSpeedNeverMeasured(t *testing.T) {
+	cfg := testConfig()
+	old := *newHung(28).examine(New(cfg, nil))
+	if e := New(cfg, &old); !old.Pass(&cfg) || !e.Kept(FirstJoint+7) {
+		t.Fatalf("%q, %v", named(&old, &cfg), old.Results)
+	}
+	f := &old.Joints[7]
+	f.Turned, f.BySpeed, f.WayS = 0, 0, 0
+	if e := New(cfg, &old); old.Pass(&cfg) || e.Kept(FirstJoint+7) || !e.Kept(FirstJoint+6) {
+		t.Errorf("passes %v, kept %v and %v", old.Pass(&cfg), e.Kept(FirstJoint+7), e.Kept(FirstJoint+6))
 	}
 }

@@ -116,6 +116,10 @@ type MoveFigures struct {
 	Blur  bool                `json:"blur"`  // others changed nearly as much
 	Stuck bool                `json:"stuck"` // the asked one's bits stayed the same; of a joint, while others' changed
 	Still bool                `json:"still"` // of a foot: nobody's bits changed
+	// The end of a joint's way to its peak, by its angle and by its speed, and how long that took.
+	Turned  float64 `json:"turned_rad"`
+	BySpeed float64 `json:"by_speed_rad"`
+	WayS    float64 `json:"way_s"`
 }
 
 // RemoteFigures are of the remote's steps.

@@ -38,9 +38,40 @@ type moveTrack struct {
 	peakNs  int64
 	blurred bool // several moved, and never one alone
 	blur    [go1.Joints]float64
+
+	speed  [go1.Joints]float64 // smoothed as v is
+	ways   [go1.Joints]way     // since each left where its moves are counted from
+	atPeak way
+	swing  [go1.Joints]float64 // what the speeds sum up to, forgotten within swingS
+	swung  [go1.Joints]float64 // at most
 }
 
-func (m *moveTrack) update(nowNs int64, dt float64, raw *[go1.Joints]float64) Phase {
+// way is a part of a move: how far by the value itself, and by its speed.
+type way struct{ from, by, bySpeed, seconds float64 }
+
+const (
+	longestDt = 0.1 // s between two states; what happened in a longer one nobody knows
+	swingS    = 2.0
+)
+
+// follow sums the speeds up.
+func (m *moveTrack) follow(dt float64, raw *[go1.Joints]float64) {
+	by := min(1, dt/smoothing)
+	for i := range m.n {
+		m.speed[i] += (raw[i] - m.speed[i]) * by
+		w := &m.ways[i]
+		w.bySpeed += m.speed[i] * dt
+		w.seconds += dt
+		if w.by = m.v[i] - w.from; dt >= longestDt {
+			*w = way{from: m.v[i]}
+		}
+		m.swing[i] = (m.swing[i] + m.speed[i]*dt) * (1 - dt/swingS)
+		m.swung[i] = max(m.swung[i], math.Abs(m.swing[i]))
+	}
+}
+
+// update takes the values of a state, and their speeds, 0 where they have none.
+func (m *moveTrack) update(nowNs int64, dt float64, raw, speed *[go1.Joints]float64) Phase {
 	v := &m.v
 	if by := min(1, dt/smoothing); !m.begun {
 		m.begun, m.v = true, *raw
@@ -49,6 +80,7 @@ func (m *moveTrack) update(nowNs int64, dt float64, raw *[go1.Joints]float64) Ph
 			v[i] += (raw[i] - v[i]) * by
 		}
 	}
+	m.follow(dt, speed)
 	if !m.asking {
 		m.most, m.value = -1, 0
 		m.settle(nowNs, v)
@@ -59,6 +91,9 @@ func (m *moveTrack) update(nowNs int64, dt float64, raw *[go1.Joints]float64) Ph
 	var d [go1.Joints]float64
 	for i := range m.n {
 		d[i] = m.away(i, v[i])
+		if math.Abs(d[i]) < leavesBase*m.want {
+			m.ways[i] = way{from: v[i]}
+		}
 		switch {
 		case first < 0 || math.Abs(d[i]) > math.Abs(d[first]):
 			if first >= 0 {
@@ -79,7 +114,7 @@ func (m *moveTrack) update(nowNs int64, dt float64, raw *[go1.Joints]float64) Ph
 			m.blurred, m.blur = true, d
 		}
 	case m.peakNs == 0 || m.peakOf != first || far > math.Abs(m.peak[first])*1.02:
-		m.peakOf, m.peak, m.peakNs = first, d, nowNs
+		m.peakOf, m.peak, m.peakNs, m.atPeak = first, d, nowNs, m.ways[first]
 	}
 	if m.peakNs != 0 && (nowNs-m.peakNs > holdNs || math.Abs(d[m.peakOf]) < over*math.Abs(m.peak[m.peakOf])) {
 		return Done
@@ -138,6 +173,7 @@ type stuckBits struct {
 	n      int
 	first  [go1.Joints]uint64
 	moving [go1.Joints]bool
+	angle  [go1.Joints]bool // of joints: the angle's bits change, not only the speed's
 	seen   bool
 }
 
@@ -149,6 +185,7 @@ func (b *stuckBits) add(n int, bits *[go1.Joints]uint64) {
 	}
 	for i := range n {
 		b.moving[i] = b.moving[i] || bits[i] != b.first[i]
+		b.angle[i] = b.angle[i] || bits[i]>>32 != b.first[i]>>32
 	}
 }
 

@@ -118,7 +118,7 @@ func (r *Record) shows(s Step) bool {
 		said := see(&r.Motions[i], false)
 		return said.right(i)
 	case Joints:
-		return as(&r.Joints[i], handSign(i))
+		return as(&r.Joints[i], handSign(i)) && r.speedAgrees(i)
 	case Feet:
 		return as(&r.Feet[i], 1)
 	case Remote:
@@ -133,6 +133,21 @@ func (r *Record) shows(s Step) bool {
 		}
 	}
 	return true
+}
+
+// speedAgrees says that a joint's speed told of its move what its angle did, as far as the speed's noise lets one know.
+func (r *Record) speedAgrees(joint int) bool {
+	const (
+		lo, hi  = 0.7, 1.4
+		stateS  = 0.002 // s from state to state
+		atMost  = 1.2   // of the way: the wrong sign is seen in any noise
+		nothing = 0.25  // of what is wanted: too little to judge by, as after a gap in the states
+	)
+	f := &r.Joints[joint]
+	way := math.Abs(f.Turned)
+	by := f.BySpeed * math.Copysign(1, f.Turned)
+	noise := min(4*r.Rest.Dq[joint].SD*math.Sqrt(stateS*f.WayS), atMost*way)
+	return way > nothing*jointWant && by > lo*way-noise && by < hi*way+noise
 }
 
 // deadFoot: a foot's sensor said the same all the time, at rest and when it was asked to be pressed. One that lives may be another foot's,
@@ -332,6 +347,9 @@ func (r *Record) joints(out []Verdict) []Verdict {
 			continue
 		}
 		swapped := other/go1.JointsInLeg == i/go1.JointsInLeg && is(other, i)
+		if other == i && f.Delta[i]*handSign(i) > 0 && !r.speedAgrees(i) {
+			out = append(out, Verdict{Code: JointSpeed, Step: step, A: i, B: -1, Value: f.BySpeed, Want: f.Turned})
+		}
 		// Which way a joint should have moved that has nothing to do with the one that was asked for, nobody knows.
 		if sign := handSign(i); (other == i || handled[i] || swapped) && f.Delta[other]*sign < 0 {
 			out = append(out, Verdict{Code: JointReversed, Step: step, A: i, B: -1, Value: f.Delta[other], Want: sign * math.Abs(f.Delta[other])})
@@ -469,6 +487,16 @@ func (v *Verdict) Text() string {
 		detail = joint(v.A)
 	case JointReversed:
 		detail = fmt.Sprintf("%s moved by %+.2f rad, want %+.2f", joint(v.A), v.Value, v.Want)
+	case JointSpeed:
+		detail = fmt.Sprintf("%s turned by %+.2f rad, and by its speed by %+.2f", joint(v.A), v.Want, v.Value)
+		switch ratio := v.Value / v.Want; {
+		case ratio < -0.5:
+			detail += ": the wrong way"
+		case math.Abs(ratio) < 0.1:
+			detail += ": it stands still"
+		case ratio > 45 && ratio < 70:
+			detail += ": so degrees a second"
+		}
 	case JointsSwapped, JointOrder:
 		detail = fmt.Sprintf("%s was moved, %s answers", joint(v.A), joint(v.B))
 	case JointNotAlone:

@@ -81,7 +81,7 @@ var doctorRows = []doctorRow{
 		args: only("nose_down", "roll_left", "yaw_left", "RL_thigh_joint", "RL_calf_joint")},
 	{names: "quat_order", faults: []string{"imu_quat_order@0"}, args: only("nose_down", "roll_left", "yaw_left")},
 	{names: "gyro_sign joint_noisy", faults: []string{"gyro_sign,axis=x@0", "joint_noise,joint=FL_hip@0"}, args: only("nose_down", "roll_left", "yaw_left", "FL_hip_joint", "FL_thigh_joint")},
-	{names: "gyro_units", faults: []string{"gyro_units@0"}, args: only("nose_down", "roll_left", "yaw_left")},
+	{names: "gyro_units joint_speed", faults: []string{"gyro_units@0", "joint_speed_scale,joint=RR_thigh@0"}, args: only("nose_down", "roll_left", "yaw_left", "RR_thigh_joint")},
 	{names: "imu_noisy", faults: []string{"imu_noise@0"}, args: only("nose_down", "roll_left", "yaw_left")},
 	{names: "imu_axes", person: instead("nose_down", "turn,axis=pitch,rad=-0.45@now"), args: only("nose_down", "roll_left")},
 	{names: "joint_order", person: instead("FR_hip_joint", "hand,joint=FL_hip,rad=0.4@now"), args: only("FR_hip_joint", "FL_hip_joint")},

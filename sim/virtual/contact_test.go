@@ -233,6 +233,9 @@ func wrongRobots() (all []wrongRobot) {
 
 	for a, name := range mujoco.JointNames {
 		add(firstcontact.Joints, "joint_reversed", "joint_reversed,joint=%s", name)
+		for _, scale := range []string{"-1", "0", "57.3"} {
+			add(firstcontact.Joints, "joint_speed", "joint_speed_scale,joint=%s,scale=%s", name, scale)
+		}
 		for b := a + 1; b < mujoco.Joints; b++ {
 			names := "joint_order joint_reversed"
 			if a/3 == b/3 {
