@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -294,7 +295,8 @@ func TestPromise18(t *testing.T) {
 		o.tell()
 		return
 	}
-	promise.New(t, 18, 6, 3*40*uint64(len(modules)*len(wrongs))).Run(t, func(t *testing.T, seed uint64) map[string]any {
+	soak := promise.New(t, 18, 6, 3*40*uint64(len(modules)*len(wrongs)))
+	soak.Run(t, func(t *testing.T, seed uint64) map[string]any {
 		module, wrong, real := kind18(seed)
 		drawn := map[string]any{"module": module, "wrong": wrong, "real_time": real}
 		if real {
@@ -305,6 +307,13 @@ func TestPromise18(t *testing.T) {
 		drawn["mode"], drawn["fault"], drawn["ended"] = o.Mode, o.Fault, o.Ended
 		return drawn
 	})
+	// A case is tried again for a deadline or two; all together they may not come to more than just before either, but by chance.
+	missedBefore, ticksBefore, missed, ticks := soak.Sum("missed_before"), soak.Sum("ticks_before"), soak.Sum("missed"), soak.Sum("ticks")
+	t.Logf("in real time %.0f deadlines missed in %.0f ticks, and %.0f in %.0f just before; %.0f tries beside a stall of the machine are not among them",
+		missed, ticks, missedBefore, ticksBefore, soak.Sum("stalled"))
+	if chance := (missedBefore + missed) * ticks / max(ticks+ticksBefore, 1); soak.Full() && missed > chance+4*math.Sqrt(chance)+4 {
+		t.Errorf("of as many without a difference %.0f would be", chance)
+	}
 }
 
 // kind18 is a case's. Every third is in real time.
@@ -328,6 +337,7 @@ type outcome struct {
 const (
 	insideEnv = "CLAWAGENT_TEST_PROMISE18" // the seed of the case that this process is there for
 	told      = "outcome of promise 18: "
+	stallNs   = int64(10e6) // of the machine, from which what its loop did shows nothing
 )
 
 func (o *outcome) tell() {
@@ -344,8 +354,9 @@ func inRealTime(t *testing.T, seed uint64, drawn map[string]any) {
 	if len(buildFlags) > 0 {
 		t.Skip("the race detector is no part of the agent that has to be in time")
 	}
-	const tries, stallNs = 3, 10e6
+	const tries = 3
 	meter := startMeter(t)
+	sums := map[string]uint64{"missed_before": 0, "ticks_before": 0, "missed": 0, "ticks": 0, "stalled": 0}
 	for try := 1; ; try++ {
 		meter.Store(0)
 		cmd := exec.Command(os.Args[0], "-test.run=^TestPromise18$", "-test.timeout="+(5*patience).String())
@@ -361,17 +372,26 @@ func inRealTime(t *testing.T, seed uint64, drawn map[string]any) {
 		} else if err == nil {
 			t.Fatalf("it tells no outcome: %s", out)
 		}
-		drawn["tries"], drawn["missed_before"], drawn["missed"], drawn["ticks"], drawn["stall_us"] = try, o.MissedBefore, o.Missed, o.Ticks, stall/1e3
-		drawn["mode"], drawn["fault"], drawn["ended"] = o.Mode, o.Fault, o.Ended
-		more := o.Missed*o.TicksBefore > o.MissedBefore*o.Ticks
+		if stall < stallNs {
+			sums["missed_before"] += o.MissedBefore
+			sums["ticks_before"] += o.TicksBefore
+			sums["missed"] += o.Missed
+			sums["ticks"] += o.Ticks
+		} else {
+			sums["stalled"]++
+		}
+		drawn["tries"], drawn["stall_us"], drawn["mode"], drawn["fault"], drawn["ended"] = try, stall/1e3, o.Mode, o.Fault, o.Ended
+		for figure, n := range sums {
+			drawn[figure] = n
+		}
 		switch {
-		case err == nil && !more:
+		case err == nil && o.Missed*o.TicksBefore <= o.MissedBefore*o.Ticks:
 			return
 		case err != nil && stall < stallNs:
 			t.Fatalf("%v; the machine's longest stall was %d us: %s", err, stall/1e3, out)
 		case try < tries:
-		case err != nil || stall >= stallNs:
-			t.Skipf("not done: this machine stood still for %d us, and as long in %d tries", stall/1e3, tries)
+		case sums["stalled"] > 0:
+			t.Skipf("not done: in %d of %d tries this machine stood still for %d us and more", sums["stalled"], tries, int64(stallNs/1e3))
 		default:
 			t.Fatalf("%d deadlines missed in %d ticks, %d in %d just before, and so %d times; the machine's longest stall was %d us",
 				o.Missed, o.Ticks, o.MissedBefore, o.TicksBefore, tries, stall/1e3)
@@ -546,11 +566,13 @@ func contained(t *testing.T, module, wrong string, real bool) (o outcome) {
 // mark is an instant.
 type mark struct {
 	ns              int64  // of the loop
+	answeredNs      int64  // when the policy's newest answer was taken, while it drives
 	torque, damping uint64 // frames that have reached the robot
 }
 
 func (w *crew) mark() mark {
-	return mark{w.loop.NowNs(), w.robot.Count(linktest.Torque), w.robot.Count(linktest.Damping)}
+	s := w.snapshot()
+	return mark{w.loop.NowNs(), s.NowNs - s.PolicyAgeNs, w.robot.Count(linktest.Torque), w.robot.Count(linktest.Damping)}
 }
 
 // lacks is what is not as it has to be: asked is when the module was brought to its work, began when it went wrong, backNs when it was at
@@ -564,11 +586,15 @@ func (w *crew) lacks(c *culprit, asked, began mark, backNs int64, s *control.Sna
 	now := w.mark()
 	torque := now.torque - began.torque
 	none := s.Verdict.Severity == safety.None && s.Verdict.Fault == safety.NoFault
-	limits, period := safety.DefaultConfig(), standingSpec().PolicyPeriodNs
-	hold, damp := int64(limits.PolicyHoldPeriods)*period, int64(limits.PolicyDampPeriods)*period
 	const tick = control.PeriodNs
-	// Frames with torque that the slowest damping lets through: of a policy that had just answered. One is on its way.
-	most := uint64(damp/tick) + 2
+	limits, period := safety.DefaultConfig(), float64(standingSpec().PolicyPeriodNs)
+	hold, damp := int64(limits.PolicyHoldPeriods*period), int64(limits.PolicyDampPeriods*period)
+	late := 2 * tick
+	if !s.Lockstep {
+		late += stallNs
+	}
+	// Frames with torque until a policy that does not answer is damped; one is on its way.
+	most := uint64((began.answeredNs+damp+late-began.ns)/tick) + 1
 
 	switch c.module {
 	case "handler", "scrape", "look at the clock":
@@ -589,19 +615,18 @@ func (w *crew) lacks(c *culprit, asked, began mark, backNs int64, s *control.Sna
 			want(torque <= most, "%d frames with torque came behind the panic, want at most %d", torque, most)
 		}
 	case "policy":
-		took := backNs - began.ns
+		age := backNs - began.answeredNs // when its next answer came
 		switch {
 		case c.wrong == "panic":
 			want(s.Mode == control.Damp && (none || s.Verdict.Fault == safety.PolicyStale), "it is not damped")
 			want(torque <= most, "%d frames with torque came behind the panic, want at most %d", torque, most)
-		case backNs != 0 && took <= hold-period-6*tick, // its answer came in time
-			backNs != 0 && took < hold && none: // or may have
-			want(none && s.Mode == control.Policy && s.Phase == control.PhaseWalk, "it does not walk on, and the policy was away for %d ms", took/1e6)
+		case backNs != 0 && age < hold-late, backNs != 0 && age < hold && none: // in time, or just so
+			want(none && s.Mode == control.Policy && s.Phase == control.PhaseWalk, "it does not walk on, and its policy answered %d ms after the answer before", age/1e6)
 			want(now.damping == began.damping, "%d damping frames reached the robot", now.damping-began.damping)
 		default:
 			want(s.Verdict.Severity == safety.Damp && s.Verdict.Fault == safety.PolicyStale && s.Mode == control.Damp, "it is not damped for want of targets")
-			since := s.Verdict.SinceNs - began.ns
-			want(since >= damp-hold && since <= damp+2*tick, "damping came after %.1f ms, want %d or up to %d less", float64(since)/1e6, damp/1e6, hold/1e6)
+			since := s.Verdict.SinceNs - began.answeredNs
+			want(since >= damp && since <= damp+late, "damping came %.1f ms after the last answer, want %d", float64(since)/1e6, damp/1e6)
 			want(torque <= most, "%d frames with torque came meanwhile, want at most %d", torque, most)
 		}
 	}
