@@ -24,12 +24,14 @@ const (
 	GyroBias
 	AccNorm
 	Tilt
+	HangsAskew
 	QuatOrder
 	IMUMirrorX
 	IMUMirrorY
 	IMUMirrorZ
 	GyroSign
 	GyroUnits
+	GyroAxes
 	IMUAxes
 	GravityMismatch
 	JointRange
@@ -85,14 +87,16 @@ var Codes = [codeCount]Info{
 	GyroBias:         {"gyro_bias", Warning, "The gyroscope does not read zero at rest", "Restart the robot and let it hang still while the IMU starts."},
 	AccNorm:          {"acc_norm", Fault, "At rest the accelerometer does not read 9.81 m/s2", imuDriver},
 	Tilt:             {"tilt", Fault, "It does not hang level", "Hang it level, feet free and down; if it does, the IMU is mounted turned."},
+	HangsAskew:       {"hangs_askew", Warning, "It hangs a little out of level", "Hang it level and repeat; if it does hang level, the IMU is mounted turned by so much, and takes every floor for a slope."},
 	QuatOrder:        {"quat_order", Fault, "The quaternion comes as x y z w, not as w x y z", imuDriver},
 	IMUMirrorX:       {"imu_mirror_x", Fault, "The IMU is mirrored: its x axis points backwards", imuDriver},
-	IMUMirrorY:       {"imu_mirror_y", Fault, "The IMU is mirrored: its y axis points to the right", imuDriver},
+	IMUMirrorY:       {"imu_mirror_y", Fault, "The IMU is mirrored: its y axis points to the right", "If left and right may have been taken for each other, stand behind it, look the way it looks, and repeat. " + imuDriver},
 	IMUMirrorZ:       {"imu_mirror_z", Fault, "The IMU is mirrored: its z axis points down", imuDriver},
 	GyroSign:         {"gyro_sign", Fault, "An axis of the gyroscope has the wrong sign", imuDriver},
-	GyroUnits:        {"gyro_units", Fault, "The gyroscope is not in rad/s", imuDriver},
+	GyroUnits:        {"gyro_units", Fault, "The gyroscope is not in rad/s, or one of its axes has another scale", imuDriver},
+	GyroAxes:         {"gyro_axes", Fault, "The gyroscope turns about other axes than the orientation", imuDriver},
 	IMUAxes:          {"imu_axes", Fault, "The IMU turns about other axes than the body", "Repeat the motions exactly as asked; if it stays so, the IMU is mounted turned or its driver orders the axes otherwise: do not stand it up."},
-	GravityMismatch:  {"gravity_mismatch", Fault, "Quaternion and accelerometer disagree about where down is", imuDriver},
+	GravityMismatch:  {"gravity_mismatch", Fault, "Quaternion and accelerometer disagree about where down is", "If a motion showed it, repeat that slowly and hold it there: a jerk shakes the accelerometer. Else, or if it stays so: " + imuDriver},
 	JointRange:       {"joint_range", Fault, "A joint reads an angle outside its mechanical stops", "That encoder or its zero is wrong: calibrate it with the maker's tool."},
 	JointNoisy:       {"joint_noisy", Warning, "A joint's angle or speed is noisier than policies expect", "Look at that motor's cable and encoder."},
 	JointStuck:       {"joint_stuck", Fault, "A joint reads the same angle while it is moved", "Its encoder or cable is broken: do not stand it up."},

@@ -66,6 +66,7 @@ type Status struct {
 	Want    float64 // from how far on it counts
 	Blur    bool    // others change nearly as much
 	Buttons uint16  // of the remote, down now
+	Hint    Hint    // what keeps a motion from being seen
 	LeftS   float64 // s until the time is over
 }
 
@@ -92,6 +93,8 @@ const (
 	over     = 0.7
 	holdNs   = int64(400e6)
 	maxTries = 1 // more, after a wrong one
+	// maxTurnTries is as many of the body's turns, at which a jerk or a swing is easily the person's.
+	maxTurnTries = 2
 )
 
 // Examiner goes through the steps. It is not safe for concurrent use.
@@ -216,14 +219,7 @@ func (e *Examiner) restart(nowNs int64, s *wire.LowState) {
 	e.phase = Settling
 	switch e.step.Group() {
 	case Motions:
-		home, homeSeen := e.turn.home, e.turn.homeSeen && e.tries > 0
-		before := e.rec.turns()
-		e.turn = turnTrack{acc: accOf(s), q: quatOf(s), anchorNs: nowNs, quatStill: turnStill + noisePass*e.rec.Rest.QuatSD, accStill: turnStill,
-			home: home, homeSeen: homeSeen, quatDead: before.deadQuat}
-		for _, a := range e.rec.Rest.Acc {
-			e.turn.accStill = max(e.turn.accStill, turnStill+noisePass*a.SD/gravity)
-		}
-		e.turn.anchorAcc, e.turn.anchorQ = e.turn.acc, e.turn.q
+		e.restartTurn(nowNs, s)
 	case Joints:
 		e.move = moveTrack{n: go1.Joints, asked: e.step.index(), still: jointStill, want: jointWant, near: jointNear, homeSeen: e.rec.Rest.States > 0}
 		for i, q := range e.rec.Rest.Q {
@@ -244,7 +240,11 @@ func (e *Examiner) restart(nowNs int64, s *wire.LowState) {
 
 // wrong asks once more when the wrong thing was seen: people err too.
 func (e *Examiner) wrong(nowNs int64, s *wire.LowState) {
-	if e.tries >= maxTries {
+	most := maxTries
+	if e.step.Group() == Motions {
+		most = maxTurnTries
+	}
+	if e.tries >= most {
 		e.end(Failed)
 		return
 	}

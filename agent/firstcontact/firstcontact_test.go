@@ -79,6 +79,23 @@ func mirror(axis int) func(*wire.LowState) {
 	}
 }
 
+// turnIMU is an IMU that is mounted turned about its z axis.
+func turnIMU(s *wire.LowState, by float64) {
+	var q quat
+	for i, v := range s.IMU.Quaternion {
+		q[i] = float64(v)
+	}
+	q = mul(q, quat{math.Cos(by / 2), 0, 0, math.Sin(by / 2)})
+	for i := range q {
+		s.IMU.Quaternion[i] = float32(q[i])
+	}
+	sin, cos := math.Sincos(by)
+	for _, v := range []*[3]float32{&s.IMU.Gyroscope, &s.IMU.Accelerometer} {
+		x, y := float64(v[0]), float64(v[1])
+		v[0], v[1] = float32(cos*x+sin*y), float32(cos*y-sin*x)
+	}
+}
+
 // frozen keeps what a part of the first state said.
 func frozen(keep func(first, s *wire.LowState)) func(*wire.LowState) {
 	var first *wire.LowState
@@ -155,7 +172,19 @@ func TestNames(t *testing.T) {
 				s.IMU.Gyroscope[i] *= 0.5
 			}
 		}},
-		{"imu_axes: nose_down, the IMU says -y; imu_axes: roll_left, the IMU says +x", imu, func(s *wire.LowState) { // mounted backwards
+		{"gyro_units: about y it says 0.5 times", imu, func(s *wire.LowState) { s.IMU.Gyroscope[1] *= 0.5 }},
+		{"imu_stuck: gyroscope about x", imu, func(s *wire.LowState) { s.IMU.Gyroscope[0] = shake(0.01) }},
+		{"gyro_axes: at nose_down it says +x, the orientation +y; gyro_axes: at yaw_left it says +y, the orientation +z; gyro_axes: at roll_left it says -z, the orientation -x", imu, func(s *wire.LowState) {
+			g := s.IMU.Gyroscope
+			s.IMU.Gyroscope = [3]float32{g[1], g[2], g[0]}
+		}},
+		{"gravity_mismatch: at nose_down", imu, func(s *wire.LowState) { s.IMU.Accelerometer[0] = shake(0.05) }}, // x says nothing
+		{"imu_axes: pitch and roll are off by -25 degrees alike", imu, func(s *wire.LowState) { turnIMU(s, 25*math.Pi/180) }},
+		{"hangs_askew: 0.2", rest, func(s *wire.LowState) {
+			s.IMU.Quaternion = [4]float32{float32(math.Cos(0.1)) + shake(1e-6), float32(math.Sin(0.1)), 0, 0}
+			s.IMU.Accelerometer = [3]float32{shake(0.01), float32(9.81 * math.Sin(0.2)), float32(9.81 * math.Cos(0.2))}
+		}},
+		{"imu_axes: pitch and roll are off by -180 degrees alike", imu, func(s *wire.LowState) { // mounted backwards
 			q := quat{float64(s.IMU.Quaternion[0]), float64(s.IMU.Quaternion[1]), float64(s.IMU.Quaternion[2]), float64(s.IMU.Quaternion[3])}
 			q = mul(q, quat{0, 0, 0, 1})
 			for i := range q {
@@ -262,6 +291,11 @@ func TestNames(t *testing.T) {
 			}
 			if len(got) != len(want) || t.Failed() {
 				t.Errorf("%q, want %d names", got, len(want))
+			}
+			for i, res := range r.Results {
+				if res == Failed && !slices.ContainsFunc(r.Verdicts(nil, &cfg), func(v Verdict) bool { return v.Of(Step(i)) }) {
+					t.Errorf("%s has failed, and nothing says why", Step(i))
+				}
 			}
 			fault := slices.ContainsFunc(r.Verdicts(nil, &cfg), func(v Verdict) bool { return Codes[v.Code].Level == Fault })
 			if r.Pass(&cfg) {

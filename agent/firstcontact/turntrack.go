@@ -2,9 +2,58 @@ package firstcontact
 
 import (
 	"math"
+	"strconv"
 
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
+
+// Hint is what a person who turns the body has to know now, beside what is asked for.
+type Hint uint8
+
+// Hints. The first four keep it from being asked for; Status.Value is then how far it is off, rad, and Status.Want how far it may be.
+const (
+	NoHint        Hint = iota
+	HintLevel          // it does not hang as it did at rest
+	HintStill          // it moves
+	HintBack           // its nose is not where it was when it was first asked to be turned
+	HintSlow           // so, too; it turned so slowly that it may have been the rope
+	HintOtherAxis      // it turns about the vertical axis, and is asked to be tipped
+)
+
+var hintNames = [...]string{"", "level", "still", "back", "slow", "other_axis"}
+
+func (h Hint) String() string { return hintNames[h] }
+
+// Text says it for people; off is Status.Value.
+func (h Hint) Text(off float64) string {
+	degrees := func() string { return strconv.Itoa(int(math.Ceil(math.Abs(off)*180/math.Pi))) + " degrees" }
+	switch h {
+	case HintLevel:
+		return "wait: let it hang level, as at the beginning; it is " + degrees() + " off"
+	case HintStill:
+		return "wait: hold it still, its nose too, if it turns on its rope"
+	case HintBack:
+		return "turn the nose back to where it was, " + degrees() + " to go, and hold it still there"
+	case HintSlow:
+		return "it turned as slowly as a rope does: turn the nose back to where it was, " + degrees() + " to go, hold it still there, and then be quicker"
+	case HintOtherAxis:
+		return "it turns to the side, and is asked to be tipped"
+	}
+	return ""
+}
+
+// Limits of a yaw, of which no gravity tells: a robot on a single rope turns by itself.
+const (
+	yawStillNs = int64(1e9)
+	yawLevel   = 0.15 // rad from where its nose was when it was first asked for
+	// A hand turns it faster than quick, rad/s, seen over quickS, when it leaves yawLevel behind.
+	quick  = 0.15
+	quickS = 0.3
+)
+
+// atPeak: what is seen while so much of the peak is there counts as the peak. The later, the stiller: a hand that stops shakes the
+// accelerometer.
+const atPeak = 0.92
 
 // turnTrack follows orientation, gyroscope and accelerometer through a motion.
 type turnTrack struct {
@@ -16,15 +65,19 @@ type turnTrack struct {
 	anchorQ   quat
 	anchorNs  int64
 	asking    bool
-	// home is where the step's first try began; a second one begins there, too.
+	// home is where the step's first try began; a second one begins there, too, and both are judged from there.
 	home     quat
 	homeSeen bool
+	strayed  bool // it has turned too slowly
 	quatDead bool // the quaternion stood still in the motions before
 
 	from    quat
 	accFrom vec
 	fromNs  int64
-	gyro    vec // integral; no quaternion, which would wrap where the unit is degrees
+	raw     vec     // integral of the gyroscope; no quaternion, which would wrap where the unit is degrees
+	gyro    vec     // smoothed, to be as late as the others
+	lag     float64 // of far, smoothed over quickS
+	away    bool    // further away than yawLevel
 	peak    float64
 	peakNs  int64
 	at      TurnFigures // at the peak
@@ -46,9 +99,67 @@ func quatOf(s *wire.LowState) quat {
 	return q
 }
 
+// restartTurn begins a try of a motion.
+func (e *Examiner) restartTurn(nowNs int64, s *wire.LowState) {
+	home, homeSeen := e.turn.home, e.turn.homeSeen && e.tries > 0
+	before := e.rec.turns()
+	e.turn = turnTrack{acc: accOf(s), q: quatOf(s), anchorNs: nowNs, quatStill: turnStill + noisePass*e.rec.Rest.QuatSD, accStill: turnStill,
+		home: home, homeSeen: homeSeen, quatDead: before.deadQuat}
+	for _, a := range e.rec.Rest.Acc {
+		e.turn.accStill = max(e.turn.accStill, turnStill+noisePass*a.SD/gravity)
+	}
+	e.turn.anchorAcc, e.turn.anchorQ = e.turn.acc, e.turn.q
+}
+
+// apart is how far two orientations are apart, as far as it matters for a motion: of one that is tipped, the rope may turn the nose.
+func (t *turnTrack) apart(a, b quat, axis int) float64 {
+	if axis != 2 {
+		return angle(down(a), down(b))
+	}
+	return norm(turned(a, b))
+}
+
+// settle waits until it hangs still, and as it did before; then it is asked for.
+func (t *turnTrack) settle(nowNs int64, q quat, rest vec, axis int, st *Status) {
+	still := stillNs
+	if axis == 2 {
+		still = yawStillNs
+	}
+	offLevel, offHome := angle(t.acc, rest), 0.0
+	if t.homeSeen {
+		offHome = t.apart(t.home, q, axis)
+	}
+	moves := angle(t.acc, t.anchorAcc) > t.accStill || t.apart(t.anchorQ, q, axis) > t.quatStill
+	switch levelWithin, homeWithin := turnLevel+t.accStill, yawLevel+t.quatStill; {
+	case offLevel > levelWithin:
+		st.Hint, st.Value, st.Want = HintLevel, offLevel, levelWithin
+	case offHome > homeWithin && axis != 2:
+		st.Hint, st.Value, st.Want = HintLevel, offHome, homeWithin
+	case offHome > homeWithin:
+		if st.Hint, st.Value, st.Want = HintBack, offHome, homeWithin; t.strayed {
+			st.Hint = HintSlow
+		}
+	default:
+		st.Hint, st.Value, st.Want = HintStill, max(angle(t.acc, t.anchorAcc), t.apart(t.anchorQ, q, axis)), t.quatStill
+	}
+	if moves || st.Hint != HintStill {
+		t.anchorAcc, t.anchorQ, t.anchorNs = t.acc, q, nowNs
+	}
+	if nowNs-t.anchorNs < still {
+		return
+	}
+	t.asking, t.strayed = true, false
+	t.from, t.accFrom, t.fromNs = q, t.acc, nowNs
+	t.raw, t.gyro, t.lag, t.away, t.peak, t.peakNs = vec{}, vec{}, 0, false, 0, 0
+	if !t.homeSeen {
+		t.home, t.homeSeen = q, true
+	}
+}
+
 // motion follows one of the three turns of the body.
 func (e *Examiner) motion(nowNs int64, dt float64, s *wire.LowState, st *Status) {
 	t := &e.turn
+	axis := motion[e.step.index()].axis
 	raw, a := quatOf(s), accOf(s)
 	by := min(1, dt/smoothing)
 	for i := range a {
@@ -62,56 +173,58 @@ func (e *Examiner) motion(nowNs int64, dt float64, s *wire.LowState, st *Status)
 		t.q[i] += (side*raw[i] - t.q[i]) * by
 	}
 	q, _ := unitQuat(t.q)
-	st.Want = turnWant
 	if !t.asking {
-		st.Value = angle(t.acc, e.restAcc())
-		if angle(t.acc, t.anchorAcc) > t.accStill || norm(turned(t.anchorQ, q)) > t.quatStill || angle(t.acc, e.restAcc()) > turnLevel+t.accStill ||
-			t.homeSeen && norm(turned(t.home, q)) > turnLevel+t.quatStill {
-			t.anchorAcc, t.anchorQ, t.anchorNs = t.acc, q, nowNs
+		if t.settle(nowNs, q, e.restAcc(), axis, st); t.asking {
+			e.phase, st.Hint = Asking, NoHint
 		}
-		if nowNs-t.anchorNs < stillNs {
-			return
-		}
-		t.asking, t.from, t.accFrom, t.fromNs = true, q, t.acc, nowNs
-		if !t.homeSeen {
-			t.home, t.homeSeen = q, true
-		}
-		e.phase = Asking
 		return
 	}
 	for i, v := range s.IMU.Gyroscope {
-		t.gyro[i] += (finite(v) - e.rec.Rest.Gyro[i].Mean) * dt
+		t.raw[i] += (finite(v) - e.rec.Rest.Gyro[i].Mean) * dt
+		t.gyro[i] += (t.raw[i] - t.gyro[i]) * by
 	}
 
-	by3 := turned(t.from, q)
-	far := norm(by3)
-	asked := motion[e.step.index()]
-	if fa := angle(t.acc, t.accFrom); far < turnWant/2 && asked.axis != 2 {
+	f := TurnFigures{
+		Seconds: float64(nowNs-t.fromNs) / 1e9,
+		From:    t.from, To: q, AccFrom: t.accFrom, AccTo: t.acc, Gyro: t.gyro,
+	}
+	said := see(&f, axis, false)
+	shown := turned(t.from, q)
+	far := t.apart(t.from, q, axis)
+	if fa := norm(said.acc); far < turnWant/2 && axis != 2 {
 		far = fa // an orientation that stands still, and gravity that moves
 	} else if t.quatDead { // of yaw nothing else tells
-		far = norm(t.gyro)
+		far, shown = norm(t.gyro), t.gyro
+	} else if axis == 2 { // a way back to home is no motion
+		far = min(far, t.apart(t.home, q, axis))
 	}
-	st.Moved, st.Value = 0, by3[0]
-	for i := range by3 {
-		if math.Abs(by3[i]) > math.Abs(st.Value) {
-			st.Moved, st.Value = i, by3[i]
-		}
+	st.Want, st.Moved = turnWant, mostAxis(shown)
+	st.Value = shown[st.Moved]
+	if axis != 2 && far < turnWant/2 && norm(shown) > turnWant {
+		st.Hint = HintOtherAxis
 	}
+	t.lag += (far - t.lag) * min(1, dt/quickS)
+	left := far > yawLevel && !t.away
+	t.away = far > yawLevel
 	if far > t.peak*1.02 || t.peakNs == 0 {
 		t.peak, t.peakNs = far, nowNs
-		t.at = TurnFigures{
-			Seconds: float64(nowNs-t.fromNs) / 1e9,
-			From:    t.from, To: q, AccFrom: t.accFrom, AccTo: t.acc, Gyro: t.gyro,
-		}
+	}
+	if far >= atPeak*t.peak {
+		t.at = f
+	}
+	if axis == 2 && left && far-t.lag < quick*quickS {
+		// Nobody can tell a rope's turn from a slow hand's, so neither counts.
+		t.asking, t.strayed, t.anchorNs, e.phase = false, true, nowNs, Settling
+		t.anchorQ = q
+		return
 	}
 	if t.peak < turnWant || nowNs-t.peakNs <= holdNs && far >= over*t.peak {
 		return
 	}
-	f := &e.rec.Motions[e.step.index()]
-	*f = t.at
-	f.Tries = e.tries + 1
-	said := see(f, false)
-	if said.right(e.step.index()) {
+	i := e.step.index()
+	e.rec.Motions[i] = t.at
+	e.rec.Motions[i].Tries = e.tries + 1
+	if e.rec.judge(i) == 0 {
 		e.end(Passed)
 	} else {
 		e.wrong(nowNs, s)

@@ -3,7 +3,6 @@ package firstcontact
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
@@ -17,8 +16,17 @@ type Verdict struct {
 	A, B int  // axis, joint, leg, button, cell: what it is about, and what took its place; -1 none
 	// Value is the measured figure in its unit, Want what it should be.
 	Value, Want float64
-	part        int // of a step of the remote
+	part        int     // of a step of the remote
+	also        stepSet // further steps that it explains
 }
+
+// Of says whether a step shows it, or is explained by it.
+func (v *Verdict) Of(s Step) bool { return v.Step == s || v.also&setOf(s) != 0 }
+
+// stepSet has a bit for each step.
+type stepSet uint32
+
+func setOf(s Step) stepSet { return 1 << s }
 
 const maxVerdicts = 96
 
@@ -27,7 +35,8 @@ const (
 	quatNorm     = 0.2  // from 1
 	accNorm      = 1.0  // m/s2 from gravity
 	gravity      = 9.81 // m/s2
-	levelTilt    = 0.5  // rad
+	levelTilt    = 0.3  // rad, with which it would not stand up either
+	levelAskew   = 0.15 // rad
 	gyroBias     = 0.1  // rad/s
 	gyroNoise    = 0.1  // rad/s
 	accNoise     = 1.0  // m/s2
@@ -61,10 +70,8 @@ func (r *Record) Verdicts(out []Verdict, cfg *Config) []Verdict {
 		n := len(out)
 		out = r.rest(out, cfg)
 		out = motionsSay.without(out, n)
-		if !motionsSay.explainsGravity() {
-			out = r.gravity(out)
-		}
 	}
+	out = motionsSay.gravity(out)
 	out = motionsSay.verdicts(out)
 	n := len(out)
 	out = r.joints(out)
@@ -115,8 +122,7 @@ func (r *Record) shows(s Step) bool {
 	as := func(f *MoveFigures, sign float64) bool { return f.Moved == i && f.Delta[i]*sign > 0 }
 	switch s.Group() {
 	case Motions:
-		said := see(&r.Motions[i], false)
-		return said.right(i)
+		return r.Motions[i].Seconds > 0 && r.judge(i) == 0
 	case Joints:
 		return as(&r.Joints[i], handSign(i)) && r.speedAgrees(i)
 	case Feet:
@@ -206,10 +212,13 @@ func (r *Record) rest(out []Verdict, cfg *Config) []Verdict {
 		add(QuaternionBad, -1, n, 1)
 	} else if tilt := angle(down(f.Quat), vec{0, 0, -1}); tilt > levelTilt {
 		add(Tilt, -1, tilt, 0)
+	} else if tilt > levelAskew {
+		add(HangsAskew, -1, tilt, 0)
 	}
 	for i, stuck := range f.Stuck {
 		if stuck && !(i == 0 && f.QuatNorm[1] < 1-quatNorm) { // that is said above
 			add(IMUStuck, i, 0, 0)
+			out[len(out)-1].also = setOf(NoseDown) | setOf(RollLeft) | setOf(YawLeft)
 		}
 	}
 	var acc vec
@@ -284,36 +293,6 @@ func (f *RestFigures) battery(out []Verdict, want int) []Verdict {
 	return out
 }
 
-// gravity compares quaternion and accelerometer at rest and at the peaks.
-func (r *Record) gravity(out []Verdict) []Verdict {
-	worst, at := 0.0, Rest
-	f := &r.Rest
-	if f.Stuck == [3]bool{} {
-		worst = disagreement(f.Quat, vec{f.Acc[0].Mean, f.Acc[1].Mean, f.Acc[2].Mean})
-	}
-	for i := range r.Motions {
-		if m := &r.Motions[i]; m.Seconds > 0 {
-			// At the peak the body is still turning a little, and the gantry shakes.
-			if d := disagreement(m.To, m.AccTo) - gravityAgree; d > worst {
-				worst, at = d, NoseDown+Step(i)
-			}
-		}
-	}
-	if worst > gravityAgree {
-		out = append(out, Verdict{Code: GravityMismatch, Step: at, A: -1, B: -1, Value: worst, Want: 0})
-	}
-	return out
-}
-
-// disagreement is the angle between what an orientation and an accelerometer at rest call down, rad.
-func disagreement(q quat, acc vec) float64 {
-	up, ok := unit(acc)
-	if !ok {
-		return 0
-	}
-	return angle(down(q), vec{-up[0], -up[1], -up[2]})
-}
-
 // joints reads the permutation that the twelve steps show.
 func (r *Record) joints(out []Verdict) []Verdict {
 	var handled [go1.Joints]bool
@@ -325,10 +304,12 @@ func (r *Record) joints(out []Verdict) []Verdict {
 				swapped = swapped && is(3*a+j, 3*b+j) && is(3*b+j, 3*a+j)
 			}
 			if swapped {
-				out = append(out, Verdict{Code: LegsSwapped, Step: FirstJoint + Step(3*a), A: a, B: b})
+				v := Verdict{Code: LegsSwapped, Step: FirstJoint + Step(3*a), A: a, B: b}
 				for j := range go1.JointsInLeg {
 					handled[3*a+j], handled[3*b+j] = true, true
+					v.also |= setOf(FirstJoint+Step(3*a+j)) | setOf(FirstJoint+Step(3*b+j))
 				}
+				out = append(out, v)
 			}
 		}
 	}
@@ -357,7 +338,7 @@ func (r *Record) joints(out []Verdict) []Verdict {
 		switch {
 		case other == i || handled[i]:
 		case swapped:
-			out = append(out, Verdict{Code: JointsSwapped, Step: step, A: i, B: other})
+			out = append(out, Verdict{Code: JointsSwapped, Step: step, A: i, B: other, also: setOf(FirstJoint + Step(other))})
 			handled[i], handled[other] = true, true
 		default:
 			out = append(out, Verdict{Code: JointOrder, Step: step, A: i, B: other, Value: f.Delta[other]})
@@ -367,25 +348,35 @@ func (r *Record) joints(out []Verdict) []Verdict {
 }
 
 // inRange takes back that a joint reads an angle outside its stops, where the verdicts from n on say that it is another joint, or
-// reversed.
+// reversed. These then say why it did so at rest.
 func inRange(out []Verdict, n int) []Verdict {
-	about := func(joint int) bool {
-		for _, v := range out[n:] {
-			leg := joint / go1.JointsInLeg
+	explained := func(joint int) (is bool) {
+		for i := n; i < len(out); i++ {
+			v, leg := &out[i], joint/go1.JointsInLeg
 			switch v.Code {
 			case JointReversed, JointsSwapped, JointOrder:
-				if v.A == joint || v.B == joint {
-					return true
+				if v.A != joint && v.B != joint {
+					continue
 				}
 			case LegsSwapped:
-				if v.A == leg || v.B == leg {
-					return true
+				if v.A != leg && v.B != leg {
+					continue
 				}
+			default:
+				continue
 			}
+			v.also |= setOf(Rest)
+			is = true
 		}
-		return false
+		return is
 	}
-	return slices.DeleteFunc(out, func(v Verdict) bool { return v.Code == JointRange && about(v.A) })
+	kept := out[:0]
+	for i := range out {
+		if v := out[i]; v.Code != JointRange || !explained(v.A) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
 }
 
 func (r *Record) feet(out []Verdict) []Verdict {
@@ -402,7 +393,7 @@ func (r *Record) feet(out []Verdict) []Verdict {
 			out = append(out, Verdict{Code: FootOrder, Step: step, A: i, B: -1, Value: f.Delta[i]})
 		case other < 0 || other == i && f.Delta[i] > 0 || handled[i]:
 		case other != i && r.Feet[other].Moved == i:
-			out = append(out, Verdict{Code: FeetSwapped, Step: step, A: i, B: other})
+			out = append(out, Verdict{Code: FeetSwapped, Step: step, A: i, B: other, also: setOf(FirstFoot + Step(other))})
 			handled[i], handled[other] = true, true
 		default:
 			out = append(out, Verdict{Code: FootOrder, Step: step, A: i, B: other, Value: f.Delta[other]})
@@ -415,7 +406,7 @@ func (r *Record) remote(out []Verdict) []Verdict {
 	tried := func(s Step) bool { return r.Results[s] == Failed || r.Results[s] == TimedOut }
 	if !r.Rest.RemotePresent {
 		if tried(RemoteStop) || tried(RemoteButtons) || tried(RemoteSticks) {
-			out = append(out, Verdict{Code: RemoteAbsent, Step: RemoteStop, A: -1, B: -1})
+			out = append(out, Verdict{Code: RemoteAbsent, Step: RemoteStop, A: -1, B: -1, also: setOf(RemoteButtons) | setOf(RemoteSticks)})
 		}
 		return out
 	}
@@ -456,7 +447,9 @@ func (v *Verdict) Text() string {
 	case QuaternionBad:
 		detail = fmt.Sprintf("length %.2f, want 1", v.Value)
 	case IMUStuck:
-		detail = [...]string{"quaternion", "gyroscope", "accelerometer"}[max(v.A, 0)]
+		if detail = [...]string{"quaternion", "gyroscope", "accelerometer"}[max(v.A, 0)]; v.B >= 0 {
+			detail += " about " + axisNames[v.B]
+		}
 	case IMUNoisy:
 		detail = fmt.Sprintf("gyroscope %.3f rad/s", v.Value)
 	case GyroBias:
@@ -466,19 +459,30 @@ func (v *Verdict) Text() string {
 		if math.Abs(v.Value-1) < 0.2 {
 			detail += ", so perhaps in g"
 		}
-	case Tilt:
+	case Tilt, HangsAskew:
 		detail = fmt.Sprintf("%.2f rad", v.Value)
 	case GyroSign:
 		detail = axisNames[v.A]
 	case GyroUnits:
 		detail = fmt.Sprintf("it says %.1f times what the orientation says", v.Value)
+		if v.A >= 0 {
+			detail = "about " + axisNames[v.A] + " " + detail
+		}
 		if v.Value > 45 && v.Value < 70 {
 			detail += ", so degrees a second"
 		}
+	case GyroAxes:
+		detail = fmt.Sprintf("at %s it says %s%s, the orientation %s%s", v.Step, sense(v.Value), axisNames[v.A], sense(v.Want), axisNames[v.B])
 	case IMUAxes:
+		if v.B == 2 {
+			detail = fmt.Sprintf("pitch and roll are off by %+.0f degrees alike, as of an IMU that is turned so about its z axis, or of a robot whose head was taken to be elsewhere", v.Value*180/math.Pi)
+			break
+		}
 		detail = fmt.Sprintf("asked for %s, the IMU says %s%s", v.Step, sense(v.Value), axisNames[max(v.A, 0)])
 	case GravityMismatch:
-		detail = fmt.Sprintf("%.2f rad apart", v.Value)
+		if detail = fmt.Sprintf("%.2f rad apart", v.Value); v.Step != Rest {
+			detail += ", at " + v.Step.String()
+		}
 	case JointRange:
 		detail = fmt.Sprintf("%s %.2f rad", joint(v.A), v.Value)
 	case JointNoisy:

@@ -104,9 +104,10 @@ var doctorRows = []doctorRow{
 	{names: "battery_unknown motor_mode_dropped state_not_finite", args: only(),
 		faults: []string{"cells_missing@0", "motor_drop,joint=FL_thigh@0", "joint_nan,joint=RL_hip,what=dq@0"}},
 	{names: "tilt", args: only(), faults: []string{"turn,axis=roll,rad=0.8,ms=10,how=hold@0"}},
-	{names: "gyro_bias", args: only(), change: func(c *virtual.Config) { c.Noise.GyroBias = 0.5 }},
+	{names: "gyro_axes", faults: []string{"gyro_swapped,a=x,b=y@0"}, args: only("nose_down", "roll_left")},
+	{names: "hangs_askew gyro_bias", args: only(), faults: []string{"turn,axis=roll,rad=0.2,ms=10,how=hold@0"}, change: func(c *virtual.Config) { c.Noise.GyroBias = 0.5 }},
 	{names: "acc_norm gravity_mismatch", args: only(), change: func(c *virtual.Config) { c.Noise.AccBias = 16 }},
-	{names: "gravity_mismatch", args: only(), change: func(c *virtual.Config) { c.Noise.Tilt = 0.4 }},
+	{names: "gravity_mismatch tilt", args: only(), change: func(c *virtual.Config) { c.Noise.Tilt = 0.4 }},
 	{names: "crc_form empty_datagrams", args: only(), change: func(c *virtual.Config) { c.CRC = "encrypted" }},
 	{names: "another_sender imu_noisy", args: only(), faults: []string{"other_sender,what=pose,share=0.5@0"}},
 

@@ -215,13 +215,14 @@ func wrongRobots() (all []wrongRobot) {
 		add(firstcontact.Motions, "gyro_sign", "gyro_sign,axis=%s", axis)
 		add(firstcontact.Motions, "gravity_mismatch", "acc_sign,axis=%s", axis)
 		for _, other := range axes[:i] {
-			add(firstcontact.Motions, "imu_axes", "gyro_swapped,a=%s,b=%s", axis, other)
+			add(firstcontact.Motions, "gyro_axes", "gyro_swapped,a=%s,b=%s", axis, other)
 			add(firstcontact.Motions, "gravity_mismatch", "acc_swapped,a=%s,b=%s", axis, other)
 		}
-		for _, scale := range []float64{0, -1} {
-			add(firstcontact.Motions, "gyro_sign imu_axes", "gyro_scale,axis=%s,scale=%v", axis, scale)
-		}
-		for _, deg := range []int{60, 90, -90, 180} {
+		add(firstcontact.Motions, "imu_stuck", "gyro_scale,axis=%s,scale=0", axis)
+		add(firstcontact.Motions, "gyro_units", "gyro_scale,axis=%s,scale=0.5", axis)
+		add(firstcontact.Motions, "gyro_units", "gyro_scale,axis=%s,scale=2", axis)
+		add(firstcontact.Motions, "gyro_sign", "gyro_scale,axis=%s,scale=-1", axis)
+		for _, deg := range []int{20, -30, 60, 90, -90, 180} {
 			add(firstcontact.Motions, "imu_axes tilt gravity_mismatch", "imu_turned,axis=%s,deg=%d", axis, deg)
 		}
 	}
@@ -286,6 +287,19 @@ func faultsOf(r *firstcontact.Record) (names []string) {
 	return names
 }
 
+// named: no step has failed without a name that says why.
+func named(t testing.TB, r *firstcontact.Record) {
+	t.Helper()
+	cfg := firstcontact.DefaultConfig()
+	says := r.Verdicts(nil, &cfg)
+	for s, res := range r.Results {
+		s := firstcontact.Step(s)
+		if res == firstcontact.Failed && !slices.ContainsFunc(says, func(v firstcontact.Verdict) bool { return v.Of(s) }) {
+			t.Errorf("%s has failed, and nothing says why: %q", s, faultsOf(r))
+		}
+	}
+}
+
 // TestFirstContactFindsWrongRobots: each robot with a wire, a sensor or an order that is another one fails the examination of whoever
 // does exactly as asked, by a fault that is named as it should be, with every step gone through.
 func TestFirstContactFindsWrongRobots(t *testing.T) {
@@ -299,6 +313,7 @@ func TestFirstContactFindsWrongRobots(t *testing.T) {
 			if r.Pass(&cfg) || len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(may, n) }) {
 				t.Errorf("passes %v, named %q, want of %q; results %v", r.Pass(&cfg), names, may, r.Results)
 			}
+			named(t, r)
 			for s, res := range r.Results {
 				if s := firstcontact.Step(s); res == firstcontact.Open || res == firstcontact.Skipped || res == firstcontact.NotAsked ||
 					s.Group() != w.group && s.Group() != firstcontact.Automatic && res != firstcontact.Passed {
@@ -371,6 +386,7 @@ func TestFirstContactFindsPairs(t *testing.T) {
 		if names := faultsOf(r); r.Pass(&cfg) || len(names) == 0 {
 			t.Errorf("%s and %s: passes %v, named %q; results %v", a.fault, b.fault, r.Pass(&cfg), names, r.Results)
 		}
+		named(t, r)
 		return figures
 	})
 }

@@ -403,7 +403,7 @@ func (x *exam) steps(ctx context.Context) error {
 		event := stepEvent{Event: "step", Step: step.String(), Number: int(step) + 1, Of: firstcontact.StepCount, Result: r.Results[step], Kept: kept,
 			Seconds: float64(x.b.nowNs-began) / 1e9, Names: []string{}, Figures: r.Figures(step)}
 		for _, v := range r.Verdicts(nil, &x.cfgE) {
-			if v.Step == step && !slices.Contains(event.Names, v.Code.String()) {
+			if v.Of(step) && !slices.Contains(event.Names, v.Code.String()) {
 				event.Names = append(event.Names, v.Code.String())
 			}
 		}
