@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,11 +52,11 @@ func (c *config) passed(f *contactFile, s *wire.LowState) error {
 	if !f.Passed {
 		return fmt.Errorf("that of %s of %s did not pass", f.Identity, f.Date)
 	}
-	if other := f.otherVersion(s); other != "" {
-		return fmt.Errorf("that of %s of %s is not of the robot as it is: %s", f.Identity, f.Date, other)
-	}
 	e := c.exam()
 	if f.Record.Pass(&e) {
+		if other := c.another(f, s); other != "" {
+			return fmt.Errorf("that of %s of %s is not of the robot as it is: %s", f.Identity, f.Date, other)
+		}
 		return nil
 	}
 	if e.SticksIdle = true; f.Record.Pass(&e) {
@@ -130,54 +127,6 @@ type linkLoss struct {
 	Version   string                   `json:"version"`
 	Commit    string                   `json:"commit"`
 	Trials    []firstcontact.LossTrial `json:"trials"`
-}
-
-// neighbours is the kernel's table of hardware addresses.
-var neighbours = "/proc/net/arp"
-
-// identity is the robot's serial number, where its states carry one, else the hardware addresses of its two computers: every Go1 has
-// the same IP addresses, and some the maker of the chip's default for one of the two. Of a robot on this machine it is this computer's
-// name and the address. It is a file's name, too.
-func (c *config) identity(s *wire.LowState) (string, error) {
-	low := c.low()
-	switch {
-	case s.SN != [2]uint32{}:
-		return fmt.Sprintf("sn-%08x-%08x", s.SN[0], s.SN[1]), nil
-	case !low.Addr().IsLoopback():
-		return hardwareIdentity(low.Addr(), c.high().Addr())
-	}
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "unknown"
-	}
-	clean := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
-			return r
-		}
-		return '-'
-	}, host)
-	return fmt.Sprintf("host-%.64s-%s-%d", clean, low.Addr(), low.Port()), nil
-}
-
-// hardwareIdentity knows a robot by its computers' network cards. The high-level one may not be there.
-func hardwareIdentity(low, high netip.Addr) (string, error) {
-	table, err := os.ReadFile(neighbours)
-	if err != nil {
-		return "", fmt.Errorf("its states carry no serial number, and no hardware address can be looked up: %w", err)
-	}
-	address := func(a netip.Addr) (string, bool) {
-		at, _, _ := strings.Cut(arpEntry(bytes.NewReader(table), a), " ")
-		mac, err := net.ParseMAC(at)
-		return fmt.Sprintf("-%x", []byte(mac)), err == nil
-	}
-	id, known := address(low)
-	if !known {
-		return "", fmt.Errorf("its states carry no serial number, and the hardware address of %s is not known, so it cannot be told from another robot: connect this computer to the robot's own network, without a router between", low)
-	}
-	if its, known := address(high); known {
-		id += its
-	}
-	return "hw" + id, nil
 }
 
 func contactPath(dir, identity string) string { return filepath.Join(dir, identity+".json") }
@@ -291,6 +240,20 @@ func (c *contactFile) restarted(tickMs uint32, now time.Time, lockstep bool) str
 	return ""
 }
 
+// another says why a robot need not be the one of a result that is kept under its name; "" if it is.
+func (c *config) another(f *contactFile, s *wire.LowState) string {
+	if other := f.otherVersion(s); other != "" {
+		return other
+	}
+	if !c.nameless(s) {
+		return ""
+	}
+	if since := f.restarted(s.Tick, time.Now(), c.Control.Lockstep); since != "" {
+		return since + "; without a serial number, and behind an address of this machine's own, it could be another robot"
+	}
+	return ""
+}
+
 // otherVersion says that the robot's own software is not that of a result, so that nothing of it need hold any more; "" if it is, or if
 // nobody knows: files from before it was kept do not say.
 func (c *contactFile) otherVersion(s *wire.LowState) string {
@@ -302,11 +265,11 @@ func (c *contactFile) otherVersion(s *wire.LowState) string {
 
 // lossBehaviour is what a hang test has shown. A first contact that is begun anew forgets it: nobody knows what was mended. It goes by
 // the test's figures, not by its own word.
-func (c *contactFile) lossBehaviour(s *wire.LowState) firstcontact.Behaviour {
-	if c.LinkLoss == nil || !c.Passed || c.otherVersion(s) != "" {
+func (c *config) lossBehaviour(f *contactFile, s *wire.LowState) firstcontact.Behaviour {
+	if f.LinkLoss == nil || !f.Passed || c.another(f, s) != "" {
 		return firstcontact.Unknown
 	}
-	if b, _ := firstcontact.JudgeLoss(c.LinkLoss.Trials); b == c.LinkLoss.Behaviour {
+	if b, _ := firstcontact.JudgeLoss(f.LinkLoss.Trials); b == f.LinkLoss.Behaviour {
 		return b
 	}
 	return firstcontact.Unknown
@@ -316,11 +279,10 @@ func (c *contactFile) lossBehaviour(s *wire.LowState) firstcontact.Behaviour {
 type contacts struct {
 	cfg *config
 
-	mu      sync.Mutex
-	of      string    // identity of loss
-	version [2]uint32 // of that robot's software
-	at      time.Time
-	loss    firstcontact.Behaviour
+	mu   sync.Mutex
+	of   [2][2]uint32 // serial number and software of the robot of loss, by its states
+	at   time.Time
+	loss firstcontact.Behaviour
 }
 
 // What a person is told to run with contactCommand.
@@ -411,18 +373,19 @@ const lossFresh = 2 * time.Second
 
 // linkLoss is what the robot's motors are known to do when no command comes.
 func (c *contacts) linkLoss(s *wire.LowState) firstcontact.Behaviour {
-	id, err := c.cfg.identity(s)
-	if err != nil {
-		return firstcontact.Unknown
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.of != id || c.version != s.Version || time.Since(c.at) > lossFresh {
-		c.of, c.version, c.at, c.loss = id, s.Version, time.Now(), firstcontact.Unknown
+	of := [2][2]uint32{s.SN, s.Version}
+	if c.of == of && time.Since(c.at) <= lossFresh {
+		return c.loss
+	}
+	c.of, c.loss = of, firstcontact.Unknown
+	if id, err := c.cfg.identity(s); err == nil {
 		if f, err := loadContact(c.cfg.contactDir(), id); err == nil && f != nil {
-			c.loss = f.lossBehaviour(s)
+			c.loss = c.cfg.lossBehaviour(f, s)
 		}
 	}
+	c.at = time.Now()
 	return c.loss
 }
 

@@ -112,18 +112,20 @@ tips the nose down, rolls the body left, turns it left, moves each named joint,
 presses each foot, and the buttons and sticks of the remote; each step goes on by
 itself once the motion is seen. Mirrored, swapped, reversed, dead, and wrong in
 unit: each is named with its remedy. The result is kept in first_contact.dir under
-the robot's serial number, or the hardware addresses of its computers where its
-states carry none; without a passed one clawagent run does not let a real
-robot stand. Ctrl-C ends it; started again it goes on with the steps that have
-not passed, unless the robot's clock has gone back: what was measured before a
-robot was restarted (and perhaps mended) is forgotten. --skip leaves a step out
-(the result is then incomplete), --anew forgets what was kept. --json prints a
-line for each step that asks and ends, and the object last.
+the robot's serial number, or where its states carry none the hardware addresses
+of both its computers, which then have to answer; without a passed one clawagent
+run does not let a real robot stand. Ctrl-C ends it; started again it goes on
+with the steps that have not passed, unless the robot's clock has gone back: what
+was measured before a robot was restarted (and perhaps mended) is forgotten.
+--skip leaves a step out (the result is then incomplete), --anew forgets what was
+kept. --json prints a line for each step that asks and ends, and the object last.
 
 --hang-test, after that and with the robot still hung (--hung is your word for
-it), holds the legs a little back with Kp 5, silences the link for 200 ms five
-times, and says what the motors do without commands: hold, damp or go limp. A
-silence is judged if by this computer's clock it lasted 190 to 230 ms.
+it), waits until the legs hang still where they hung in the first contact, holds
+them a little back with Kp 5, silences the link for 200 ms five times, and says
+what the motors do without commands: hold, damp or go limp. A first contact begun
+anew forgets it. A leg that moves as nobody told it ends the test. A silence is
+judged if by this computer's clock it lasted 190 to 230 ms.
 Whatever ends it, the robot is damped: by this program, or, where that is killed
 or stands still, by its guard (clawagent guard). Ctrl-Z ends it as Ctrl-C does.
 With the cable out or this computer dead the legs keep what the motors make of
