@@ -22,11 +22,13 @@ import (
 const senderLong = `sender is somebody else on the network: a program that sends valid frames of the maker's low level to a robot which an
 agent already drives, as a second controller, an example of the SDK left running or the maker's own sport mode would
 (--what damping or pose), or states to an agent that are not its robot's (--what states: a robot that stands at home).
+It begins at once and goes on until a signal, or begins after --after, ends after --seconds, and begins anew every --every.
 
 Run it as a process of its own, from another address (--from 127.0.0.2:0), or in a network namespace of its own.`
 
 const senderExample = `clawsim sender --to 127.0.0.1:8007 --what pose --rate 500 --seconds 2
 clawsim sender --to 127.0.0.1:8007 --from 127.0.0.2:0 --what damping --rate 20 --json
+clawsim sender --to 127.0.0.1:8007 --from 127.0.0.2:0 --what pose --after 10 --seconds 0.2 --every 5    # at 10 s, 15 s, 20 s ...
 clawsim sender --to 127.0.0.1:40312 --what states
 ip netns exec other clawsim sender --to 10.0.0.1:8007 --what damping`
 
@@ -34,6 +36,7 @@ ip netns exec other clawsim sender --to 10.0.0.1:8007 --what damping`
 type senderOptions struct {
 	to, from, what, crc string
 	rate, seconds       float64
+	after, every        float64
 	kp, kd              float64
 	json                bool
 }
@@ -61,6 +64,8 @@ func newSenderCommand() *cobra.Command {
 	flags.StringVar(&o.what, "what", "damping", "`KIND` of frame: damping (Kd of --kd alone), pose (home, by --kp and --kd) or states")
 	flags.Float64Var(&o.rate, "rate", 500, "frames a second, `HZ`")
 	flags.Float64Var(&o.seconds, "seconds", 0, "end after `S` seconds; 0 sends until a signal")
+	flags.Float64Var(&o.after, "after", 0, "begin `S` seconds after it is ready")
+	flags.Float64Var(&o.every, "every", 0, "begin anew every `S` seconds, from start to start, for --seconds each time, until a signal; 0 begins once")
 	flags.Float64Var(&o.kp, "kp", 60, "of pose, N·m/rad")
 	flags.Float64Var(&o.kd, "kd", 5, "of damping and pose, N·m·s/rad")
 	flags.StringVar(&o.crc, "crc", "plain", "`FORM` of a command's CRC: plain or encrypted")
@@ -70,11 +75,11 @@ func newSenderCommand() *cobra.Command {
 
 // sender sends frame number i, counted from 0, rate times a second.
 type sender struct {
-	to, from netip.AddrPort // from is not valid where the kernel may choose
-	what     string
-	rate     float64
-	seconds  float64
-	frame    func(i uint64) ([]byte, error)
+	to, from              netip.AddrPort // from is not valid where the kernel may choose
+	what                  string
+	rate                  float64
+	after, seconds, every float64 // s
+	frame                 func(i uint64) ([]byte, error)
 }
 
 // senderReady is the first line of --json.
@@ -91,13 +96,14 @@ type senderDone struct {
 	Failed   uint64  `json:"failed"`   // that the system did not take
 	Late     uint64  `json:"late"`     // left out because this process was held up
 	Answered uint64  `json:"answered"` // states that came back
-	Seconds  float64 `json:"seconds"`
+	Bursts   uint64  `json:"bursts"`   // times that it began
+	Seconds  float64 `json:"seconds"`  // since it first began
 	From     string  `json:"from"`
 }
 
 // sender checks the flags. Its error names the one that is wrong.
 func (o *senderOptions) sender() (*sender, error) {
-	s := &sender{what: o.what, rate: o.rate, seconds: o.seconds}
+	s := &sender{what: o.what, rate: o.rate, after: o.after, seconds: o.seconds, every: o.every}
 	for _, a := range []struct {
 		flag, text string
 		into       *netip.AddrPort
@@ -114,10 +120,13 @@ func (o *senderOptions) sender() (*sender, error) {
 	for _, n := range []struct {
 		flag      string
 		v, lo, hi float64
-	}{{"--rate", o.rate, 0.1, 20000}, {"--seconds", o.seconds, 0, 1e6}, {"--kp", o.kp, 0, 1000}, {"--kd", o.kd, 0, 1000}} {
+	}{{"--rate", o.rate, 0.1, 20000}, {"--seconds", o.seconds, 0, 1e6}, {"--after", o.after, 0, 1e6}, {"--every", o.every, 0, 1e6}, {"--kp", o.kp, 0, 1000}, {"--kd", o.kd, 0, 1000}} {
 		if math.IsNaN(n.v) || n.v < n.lo || n.v > n.hi {
 			return nil, fmt.Errorf("sender: %s: %v, want %v..%v", n.flag, n.v, n.lo, n.hi)
 		}
+	}
+	if o.every > 0 && (o.seconds == 0 || o.seconds >= o.every) {
+		return nil, fmt.Errorf("sender: --every: %v s from start to start, and --seconds %v each time: want more than 0, and less than --every", o.every, o.seconds)
 	}
 	form := wire.PlainCRC
 	switch o.crc {
@@ -235,15 +244,30 @@ func countAnswers(conn *net.UDPConn) (n uint64) {
 	}
 }
 
-// send sends until the time is over or ctx ends. After this process was held up it leaves out the frames that are overdue but for the
-// newest. refused is what the system said last when it did not take a frame.
+// send sends, once or again and again, until the time is over or ctx ends. refused is what the system said last when it did not take a frame.
 func (s *sender) send(ctx context.Context, conn *net.UDPConn, done *senderDone) (refused, err error) {
+	seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+	first := time.Now().Add(seconds(s.after))
+	defer func() { done.Seconds = max(time.Since(first).Seconds(), 0) }()
+	for {
+		not, err := s.burst(ctx, conn, first.Add(seconds(s.every*float64(done.Bursts))), done)
+		if not != nil {
+			refused = not
+		}
+		if err != nil || s.every == 0 || ctx.Err() != nil {
+			return refused, err
+		}
+	}
+}
+
+// burst sends from start on, until the time is over or ctx ends. After this process was held up it leaves out the frames that are overdue
+// but for the newest. Frames are numbered on from one burst to the next.
+func (s *sender) burst(ctx context.Context, conn *net.UDPConn, start time.Time, done *senderDone) (refused, err error) {
 	period := time.Duration(float64(time.Second) / s.rate)
-	start := time.Now()
-	defer func() { done.Seconds = time.Since(start).Seconds() }()
-	frames := uint64(math.MaxUint64)
+	frames, number := uint64(math.MaxUint64), uint64(0)
 	if s.seconds > 0 {
 		frames = max(uint64(math.Round(s.seconds*s.rate)), 1)
+		number = done.Bursts * frames
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -255,12 +279,15 @@ func (s *sender) send(ctx context.Context, conn *net.UDPConn, done *senderDone) 
 			return refused, nil
 		case <-timer.C:
 		}
+		if i == 0 {
+			done.Bursts++
+		}
 		if late := time.Since(due); late > 20*time.Millisecond {
 			skip := min(uint64(late/period), frames-1-i)
 			done.Late += skip
 			i += skip
 		}
-		b, err := s.frame(i)
+		b, err := s.frame(number + i)
 		if err != nil {
 			return nil, fmt.Errorf("sender: %w", err)
 		}

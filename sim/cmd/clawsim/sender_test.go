@@ -122,6 +122,64 @@ func TestSenderOfStates(t *testing.T) {
 	}
 }
 
+// A sender begins when it is told to and comes again; a signal ends it, also before it has begun.
+func TestSenderComesLaterAndAgain(t *testing.T) {
+	agent, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	for _, tc := range []struct {
+		after string
+		reads int // frames that are waited for before the signal
+	}{{"0.1", 12}, {"1000", 0}} {
+		cmd := program(t, "sender", "--to", agent.LocalAddr().String(), "--what", "states", "--json",
+			"--rate", "100", "--after", tc.after, "--seconds", "0.05", "--every", "0.2")
+		cmd.Stderr = os.Stderr
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		rest := bufio.NewReader(pipe)
+		ready, err := rest.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var buf [2048]byte
+		var s wire.LowState
+		last := int64(-1)
+		for range tc.reads {
+			agent.SetReadDeadline(time.Now().Add(patience))
+			n, err := agent.Read(buf[:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := wire.DecodeLowState(buf[:n], &s); err != nil || int64(s.Tick) <= last { // from one burst to the next too
+				t.Fatalf("%v, tick %d after %d", err, s.Tick, last)
+			}
+			last = int64(s.Tick)
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		final, err := rest.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		// Five frames a burst, unless this machine held the sender up.
+		_, done := sent(t, []byte(ready+final))
+		if bursts := (done.Sent + done.Late + 4) / 5; done.Bursts != bursts || done.Sent < uint64(tc.reads) || tc.reads == 0 && done != (senderDone{From: done.From}) {
+			t.Errorf("after %s s: %+v, want %d bursts", tc.after, done, bursts)
+		}
+	}
+}
+
 // A sender in a network namespace of its own reaches a robot in another over a pair of interfaces. Namespaces of users let this be
 // done without touching the machine's network and without root; a machine that has none of them skips.
 func TestSenderInItsOwnNamespace(t *testing.T) {
@@ -185,6 +243,11 @@ func TestSenderRefuses(t *testing.T) {
 		{append(to, "--rate", "0"), 2, "--rate"},
 		{append(to, "--rate", "NaN"), 2, "--rate"},
 		{append(to, "--seconds", "-1"), 2, "--seconds"},
+		{append(to, "--after", "-1"), 2, "--after"},
+		{append(to, "--after", "NaN"), 2, "--after"},
+		{append(to, "--every", "-1"), 2, "--every"},
+		{append(to, "--every", "5"), 2, "--every: 5 s from start to start, and --seconds 0"},
+		{append(to, "--every", "5", "--seconds", "5"), 2, "--every"},
 		{append(to, "--kp", "1e9"), 2, "--kp"},
 		{append(to, "--kd", "-1"), 2, "--kd"},
 		{append(to, "--crc", "odd"), 2, "--crc"},
