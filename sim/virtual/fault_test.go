@@ -190,11 +190,17 @@ func TestFaultsOnTheWay(t *testing.T) {
 	}
 }
 
-// A foreign state comes from a port that is not the robot's, and no more of it when the fault has ended.
+// A foreign state comes from a port that is not the robot's, or from an address that is not, and no more of it when the fault has ended.
 func TestForeignStateIsForeign(t *testing.T) {
+	for fault, host := range map[string]string{"foreign_state,what=lie,samples=2@now": "127.0.0.1", "foreign_state,what=lie,samples=2,from=127.0.0.2@now": "127.0.0.2"} {
+		foreignStates(t, fault, host)
+	}
+}
+
+func foreignStates(t *testing.T, fault, host string) {
 	r := virtualtest.Start(t, virtualtest.Config())
 	c := newClient(t, r.Addr())
-	r.Fault("foreign_state,what=lie,samples=2@now")
+	r.Fault(fault)
 	seen := map[netip.AddrPort]int{}
 	for i := range 6 {
 		c.send(encode(t, damping()))
@@ -207,8 +213,14 @@ func TestForeignStateIsForeign(t *testing.T) {
 			seen[netip.AddrPortFrom(from.Addr().Unmap(), from.Port())]++
 		}
 	}
-	if len(seen) != 2 || seen[r.Addr()] != 6 || !c.nothing() {
-		t.Errorf("states came from %v; the robot is %v", seen, r.Addr())
+	of := 0
+	for from, n := range seen {
+		if from != r.Addr() && from.Addr().String() == host {
+			of += n
+		}
+	}
+	if len(seen) != 2 || seen[r.Addr()] != 6 || of != 2 || !c.nothing() {
+		t.Errorf("states came from %v; the robot is %v, the other %s", seen, r.Addr(), host)
 	}
 }
 
@@ -780,6 +792,12 @@ func TestParseFault(t *testing.T) {
 		"cells,mv=9000@1":                             "mv",
 		"cells_missing,n=0@1":                         "n",
 		"foreign_state,what=nothing@1":                "what",
+		"foreign_state,from=::1@1":                    "from",
+		"foreign_state,from=0.0.0.0@1":                "from",
+		"foreign_state,from=224.0.0.1@1":              "from",
+		"foreign_state,from=255.255.255.255@1":        "from",
+		"foreign_state,from=127.0.0.2:80@1":           "from",
+		"foreign_state,from=somebody@1":               "such as 127.0.0.2",
 		"duplicate_command,p=1.5@1":                   "p",
 		"reorder_command,p=1@1":                       `no parameter "p"`,
 		"corrupt_command,p=-1@1":                      "p",

@@ -1,8 +1,10 @@
 package virtual
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,9 @@ import (
 
 // allJoints is the value of a joint parameter that says all.
 const allJoints = mujoco.Joints
+
+// ownAddress is the value of an address parameter that says the robot's.
+const ownAddress = "robot"
 
 // buttonNames are the hand remote's, bit 0 first.
 var buttonNames = []string{"R1", "L1", "start", "select", "R2", "L2", "F1", "F2", "A", "B", "X", "Y", "up", "right", "down", "left"}
@@ -61,6 +66,16 @@ func (p *param) parse(text string) (float64, error) {
 			mask |= 1 << i
 		}
 		return float64(mask), nil
+	case address:
+		if text == ownAddress {
+			return 0, nil
+		}
+		a, err := netip.ParseAddr(text)
+		if err != nil || !a.Is4() || a.IsUnspecified() || a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+			return 0, fmt.Errorf("is %q, want %s", text, p.meaning)
+		}
+		b := a.As4()
+		return float64(binary.BigEndian.Uint32(b[:])), nil
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if digits := strings.TrimLeft(text, "+-"); strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0X") { // a mode byte
@@ -75,6 +90,13 @@ func (p *param) parse(text string) (float64, error) {
 		return 0, fmt.Errorf("is %q, want a whole number, %v..%v", text, p.lo, p.hi)
 	}
 	return v, nil
+}
+
+// otherAddress is what the value of an address parameter says, where it is not the robot's own.
+func otherAddress(v float64) (a netip.Addr, ok bool) {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], uint32(v))
+	return netip.AddrFrom4(b), v != 0
 }
 
 // layOut gives the hand remote another layout.

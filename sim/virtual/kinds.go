@@ -14,6 +14,7 @@ const (
 	joint             // name or SDK index; all where the kind allows it
 	foot              // FR FL RR RL
 	buttons
+	address // IPv4, of this machine, as a number; 0 for the robot's own
 	word
 )
 
@@ -88,14 +89,15 @@ var kinds = []kind{
 	{name: "delay_state", doc: "states arrive late", params: []param{
 		num("ms", "20", 0, 10000, "delay, ms"), num("ms_per_s", "0", 0, 10000, "growth of the delay, ms/s")}},
 	{name: "duplicate_state", doc: "states arrive twice", params: []param{share}},
-	{name: "reorder", doc: "states arrive in pairs, the newer first"},
+	{name: "reorder", doc: "states arrive in pairs, at each receiver the newer first"},
 	{name: "corrupt_state", doc: "one bit of the state is flipped, so its CRC is wrong", params: []param{share}},
 	{name: "short_state", doc: "a datagram of bytes bytes more, behind the state", params: []param{whole("bytes", "771", 1, 806, "length; 771 is an A1's")}},
 	{name: "long_state", doc: "a datagram of bytes bytes more, behind the state", params: []param{whole("bytes", "900", 808, 1472, "length")}},
 	{name: "empty_state", doc: "a datagram of no bytes more, behind the state"},
 	{name: "zeros_state", doc: "807 zero bytes instead of the state"},
-	{name: "foreign_state", doc: "a datagram more, before the state, from another port of the robot: the state once more, a valid state of a robot that lies on its side, or 807 drawn bytes",
-		params: []param{choice("what", "copy", "copy", "lie", "garbage"), share}},
+	{name: "foreign_state", doc: "a datagram more, before the state, from another port, or another address: the state once more, a valid state of a robot that lies on its side, or 807 drawn bytes",
+		params: []param{choice("what", "copy", "copy", "lie", "garbage"), share,
+			{name: "from", typ: address, value: ownAddress, meaning: "robot for the robot's own address, or an IPv4 address of this machine such as 127.0.0.2"}}},
 	{name: "freeze_tick", doc: "the tick stands still, or the whole state", params: []param{choice("what", "tick", "tick", "state")}},
 
 	{name: "imu_quat_zero", doc: "the quaternion is all zeros"},
@@ -173,9 +175,9 @@ var kinds = []kind{
 	{name: "drop_command", doc: "commands are lost on their way to the robot", counts: commands, params: []param{share}},
 	{name: "delay_command", doc: "the motors get each command late", counts: steps, params: []param{num("ms", "20", 0, 10000, "delay, ms")}},
 	{name: "duplicate_command", doc: "commands arrive twice, and both are answered", counts: commands, params: []param{share}},
-	{name: "reorder_command", doc: "commands arrive in pairs, the newer first", counts: commands},
+	{name: "reorder_command", doc: "commands arrive in pairs, of each sender the newer first", counts: commands},
 	{name: "corrupt_command", doc: "one bit of the command is flipped, so its CRC is wrong", counts: commands, params: []param{share}},
-	{name: "other_sender", doc: "another program's frames arrive between ours", counts: steps, params: []param{
+	{name: "other_sender", doc: "the motors follow another program's commands; nothing is received of it (clawsim sender sends real ones)", counts: steps, params: []param{
 		{name: "what", typ: word, value: "damping", words: []string{"damping", "pose"}, meaning: "damping (Kd 3), or the pose home with kp"},
 		num("kp", "60", 0, 1000, "of pose"), num("kd", "5", 0, 1000, "of pose"), num("share", "1", 0, 1, "share of the time that theirs are in force")}},
 	{name: "push", doc: "a force on the trunk", counts: steps, params: []param{

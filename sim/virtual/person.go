@@ -1,8 +1,10 @@
 package virtual
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/sim/mujoco"
@@ -36,10 +38,18 @@ func hangingPose() mujoco.Pose {
 	return p
 }
 
-// admits says whether a robot of this configuration can suffer a fault.
+// admits says whether a robot of this configuration, on this machine, can suffer a fault.
 func (c *Config) admits(f *Fault) error {
-	if err := f.Validate(); err != nil {
+	values, err := f.values()
+	if err != nil {
 		return err
+	}
+	if from, other := otherAddress(values["from"]); other {
+		s, err := listen(netip.AddrPortFrom(from, 0))
+		if err != nil {
+			return fmt.Errorf("virtual: %s: from %v is no address of this machine: %w", f.Kind, from, errors.Unwrap(err))
+		}
+		s.close()
 	}
 	if f.Kind == "turn" && c.Boot != BootHung {
 		return fmt.Errorf("virtual: turn: nobody can lift the robot: it hangs with boot hung, not %s", c.Boot)

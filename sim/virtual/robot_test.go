@@ -425,6 +425,8 @@ func TestControlInterface(t *testing.T) {
 	post := func(body string) (int, string) { return request(t, "POST", ctl.Addr(), "/fault", body) }
 	for body, want := range map[string]int{
 		`{"fault":"drop_state@now+1"}`:                   200,
+		`{"fault":"foreign_state,from=127.0.0.2@1e3"}`:   200,
+		`{"fault":"foreign_state,from=192.0.2.7@1e3"}`:   400,
 		`{"kind":"battery","params":{"soc":"7"},"at":1}`: 200,
 		`{"kind":"battery","params":{"soc":7},"at":1e3}`: 200,
 		`{"kind":"battery","soc":7}`:                     400,
@@ -488,13 +490,16 @@ func TestControlInterface(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	r := virtualtest.Start(t, virtualtest.Config())
 	for name, change := range map[string]func(*virtual.Config){
-		"in use":        func(c *virtual.Config) { c.Listen = r.Addr() },
-		"listen":        func(c *virtual.Config) { c.Listen = netip.MustParseAddrPort("[::1]:1") },
-		"control":       func(c *virtual.Config) { c.Control = netip.MustParseAddrPort("0.0.0.0:1") },
-		"boot":          func(c *virtual.Config) { c.Boot = "handstand" },
-		"crc":           func(c *virtual.Config) { c.CRC = "odd" },
-		"noise.gyro":    func(c *virtual.Config) { c.Noise.Gyro = math.NaN() },
-		"soc_percent":   func(c *virtual.Config) { c.Battery.SOCPercent = 101 },
+		"in use":      func(c *virtual.Config) { c.Listen = r.Addr() },
+		"listen":      func(c *virtual.Config) { c.Listen = netip.MustParseAddrPort("[::1]:1") },
+		"control":     func(c *virtual.Config) { c.Control = netip.MustParseAddrPort("0.0.0.0:1") },
+		"boot":        func(c *virtual.Config) { c.Boot = "handstand" },
+		"crc":         func(c *virtual.Config) { c.CRC = "odd" },
+		"noise.gyro":  func(c *virtual.Config) { c.Noise.Gyro = math.NaN() },
+		"soc_percent": func(c *virtual.Config) { c.Battery.SOCPercent = 101 },
+		"from 192.0.2.7": func(c *virtual.Config) {
+			c.Faults = []virtual.Fault{{Kind: "foreign_state", Params: map[string]string{"from": "192.0.2.7"}}}
+		},
 		"unknown kind":  func(c *virtual.Config) { c.Faults = []virtual.Fault{{Kind: "earthquake"}} },
 		"foot_offset":   func(c *virtual.Config) { c.Noise.FootOffset[2] = 1e6 },
 		"priority":      func(c *virtual.Config) { c.Priority = 100 },

@@ -60,8 +60,12 @@ func (r *Robot) start(e *effect, t float64) {
 	case "hand":
 		e.from = r.st.Q[int(p["joint"])]
 	case "foreign_state":
+		from, other := otherAddress(p["from"])
+		if !other {
+			from = r.low.addr.Addr()
+		}
 		var err error
-		e.foreign, err = listen(netip.AddrPortFrom(r.low.addr.Addr(), 0))
+		e.foreign, err = listen(netip.AddrPortFrom(from, 0))
 		r.check(err)
 	case "push":
 		sin, cos := math.Sincos(r.yaw() + p["dir"]*math.Pi/180)
