@@ -171,6 +171,7 @@ func runDoctorWith(t *testing.T, p func(*doctorEvent, *exec.Cmd) []string, robot
 		t.Fatalf("clawagent %s: last line %q: %v\n%s", strings.Join(args, " "), last, err, stderr.String())
 	}
 	d.code, d.stderr = cmd.ProcessState.ExitCode(), stderr.String()
+	d.note()
 	bad := slices.ContainsFunc(d.Findings, func(f doctorFinding) bool { return f.Level == "error" })
 	if d.OK == bad || d.OK != (d.code == 0) || d.code > 1 {
 		if !d.Interrupted {
