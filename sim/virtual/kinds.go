@@ -211,12 +211,31 @@ func findKind(name string) *kind {
 // FaultHelp is the table of kinds as text.
 func FaultHelp() string {
 	var b strings.Builder
+	var once []string
 	for _, k := range kinds {
-		fmt.Fprintf(&b, "%-18s %s\n", k.name, k.doc)
+		fmt.Fprintf(&b, "%-18s %s", k.name, k.doc)
+		switch {
+		case k.once:
+			once = append(once, k.name)
+		case k.counts == steps:
+			b.WriteString(" [samples: steps]")
+		case k.counts == commands:
+			b.WriteString(" [samples: commands]")
+		}
+		b.WriteString("\n")
 		for _, p := range k.params {
-			fmt.Fprintf(&b, "  %-16s %s (default %s)\n", p.name, p.meaning, p.value)
+			fmt.Fprintf(&b, "  %-16s %s", p.name, p.meaning)
+			switch p.typ {
+			case number:
+				fmt.Fprintf(&b, ", %.6g..%.6g", p.lo, p.hi)
+			case integer:
+				fmt.Fprintf(&b, ", a whole number %.6g..%.6g", p.lo, p.hi)
+			}
+			fmt.Fprintf(&b, " (default %s)\n", p.value)
 		}
 	}
-	b.WriteString("samples=N ends any of them after N states (commands, where it is they that suffer; steps of 2 ms of what acts on the body) instead of a duration.\n")
+	last := len(once) - 1
+	fmt.Fprintf(&b, "samples=N ends a fault after N states, or N commands or N steps of 2 ms where its line says so, instead of a duration; "+
+		"%s and %s happen at once and have neither.\n", strings.Join(once[:last], ", "), once[last])
 	return b.String()
 }

@@ -26,7 +26,9 @@ const maxScript = 256 << 10
 //     at: 2
 //     samples: 5
 //
-// name is the script's, for errors, which name the fault by its number too. Unknown and repeated keys are refused.
+// kind, params (a mapping), from, at, for, every and samples are all the keys; times are seconds, or have ms behind them.
+//
+// name is the script's, for errors, which name the fault by its line and number too. Unknown and repeated keys are refused.
 func ReadScript(name string, r io.Reader) ([]Fault, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxScript+1))
 	if err == nil {

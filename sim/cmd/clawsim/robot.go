@@ -21,15 +21,40 @@ state, and its motors do what the commands say. It obeys whoever sends a valid f
 executing the last one for ever (--on-silence). Its log (--log) holds physics' truth and everything that was received.
 With --boot hung it hangs from a gantry, and a person turns it, moves its joints and presses its feet.
 
-A fault is KIND[,PARAM=VALUE...]@START[+DURATION][/EVERY], times in seconds; START is a time, now, walk[+S] (since it
-first walked faster than 0.3 m/s for 1 s) or stand[+S]; samples=N instead of a duration counts states. --faults prints the kinds.`
+A fault is KIND[,PARAM=VALUE...]@START[+DURATION][/EVERY], times in seconds (or 40ms); --faults prints kinds and parameters.
+  START     seconds since the robot's start, which is t in GET /status, and at once where that has passed; now; walk[+S], S after it
+            first walked faster than 0.3 m/s for 1 s; stand[+S], S after it first stood still for 0.5 s
+  DURATION  how long; without it the fault stays, but for push, press, turn and hand, whose ms say how long. Behind walk and stand the
+            first + is START's: walk+2 begins after 2 s and stays, walk+2+0.5 then lasts 0.5 s, now+0.5 begins now
+  samples=N among the parameters ends it after N states instead; some kinds count commands or steps (--faults)
+  EVERY     it begins anew every so often, from start to start; it must end before
+
+A script (--script) is a YAML list. An item is a fault's text, or a mapping: kind, params (a mapping), from (start, now, walk, stand;
+without it start), at, for and every (numbers of seconds, or 40ms) and samples.
+
+While the robot runs, POST /fault at --control's address takes such a mapping as JSON, its times as plain numbers, or {"fault":TEXT}; GET /status says how
+the robot does and which faults are in force, GET /faults is --faults.`
 
 const robotExample = `clawsim robot --log robot.jsonl
 clawsim robot --boot sport --listen 127.0.0.1:0 --json
 clawsim robot --fault 'joint_speed,joint=FR_calf,value=20,samples=5@walk+2' --fault 'push,n=60@stand+1/5'
 clawsim robot --boot hung --fault 'imu_mirror,axis=y@0' --fault 'turn,axis=roll,rad=0.5@5' --fault 'hand,joint=FR_calf,rad=-0.3@8'
+
 clawsim robot --control 127.0.0.1:8095 &
-curl -d '{"fault":"remote_buttons,buttons=L2+B@now+0.5"}' http://127.0.0.1:8095/fault`
+curl -d '{"fault":"remote_buttons,buttons=L2+B@now+0.5"}' http://127.0.0.1:8095/fault
+curl -d '{"kind":"battery","params":{"soc":9},"from":"stand","at":3,"for":0.5}' http://127.0.0.1:8095/fault
+
+cat > troubles.yaml <<END
+- drop_state,p=0.02@0                  # 2 % of the states, always
+- push,n=60,dir=90@stand+1/5           # every 5 s a push to the left
+- kind: joint_speed                    # joint_speed,joint=FR_calf,value=20,samples=5@walk+2
+  params: {joint: FR_calf, value: 20}
+  from: walk
+  at: 2
+  samples: 5
+- {kind: battery, params: {soc: 9}, from: stand, at: 3, for: 0.5, every: 10}
+END
+clawsim robot --script troubles.yaml`
 
 // robotOptions are the flags that are no configuration.
 type robotOptions struct {
@@ -77,7 +102,7 @@ func newRobot() []*cobra.Command {
 	}
 	flags.StringVar(&o.log, "log", "", "write the log (JSON Lines) to `FILE`")
 	flags.StringArrayVar(&o.faults, "fault", nil, "schedule a `FAULT`; may be repeated")
-	flags.StringVar(&o.script, "script", "", "schedule the faults of a YAML `FILE`, a list")
+	flags.StringVar(&o.script, "script", "", "schedule the faults of a YAML `FILE`, a list such as the one under Examples")
 	flags.StringVar(&o.footForce, "foot-force", "", "`KIND` of foot sensor fault, as reported from real robots: zero, offset (20 40 60 80 counts, drift 1/s) or stuck (FL at 120); none without it")
 	flags.StringVar(&o.remote, "remote", "", "hand remote `STATE`: present or absent; without it the configuration's, present")
 	flags.BoolVar(&o.kinds, "faults", false, "print the kinds of faults and their parameters, and exit")

@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/agent/wire"
+	"github.com/openclaw-rl/openclaw/sim/virtual"
 	"github.com/openclaw-rl/openclaw/sim/virtual/virtualtest"
 )
 
@@ -239,6 +242,45 @@ func TestRobotRefuses(t *testing.T) {
 	}
 }
 
+// What the help shows is taken as it stands there: the script, each fault of a flag and each request.
+func TestRobotExamplesAreTaken(t *testing.T) {
+	_, script, found := strings.Cut(robotExample, "<<END\n")
+	script, _, ended := strings.Cut(script, "END\n")
+	faults, err := virtual.ReadScript("example", strings.NewReader(script))
+	if !found || !ended || err != nil || len(faults) != 4 || strings.Count(script, "\n") != 8 {
+		t.Errorf("%v, %v of\n%s", faults, err, script)
+	}
+	if text := faults[2].String(); !strings.Contains(script, "# "+text+"\n") {
+		t.Errorf("the script says that its mapping is another fault than %s", text)
+	}
+	_, hello, _ := startedRobot(t, "--control", "127.0.0.1:0", "--boot", "hung")
+	texts := 0
+	for line := range strings.Lines(robotExample) {
+		parts := strings.Split(line, "'")
+		for i := 1; i < len(parts); i += 2 {
+			body := parts[i]
+			if strings.HasSuffix(parts[i-1], "--fault ") {
+				body = `{"fault":"` + body + `"}`
+			} else if !strings.HasSuffix(parts[i-1], "curl -d ") {
+				t.Fatalf("what is %s?", parts[i])
+			}
+			texts++
+			resp, err := http.Post("http://"+hello.Control+"/fault", "application/json", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			said, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s", body, said)
+			}
+		}
+	}
+	if texts != 7 {
+		t.Errorf("%d faults in the examples, want 7", texts)
+	}
+}
+
 func TestRobotTells(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
@@ -246,6 +288,9 @@ func TestRobotTells(t *testing.T) {
 	}{
 		{[]string{"robot", "--help"}, "--log-every-frame"},
 		{[]string{"robot", "--faults"}, "imu_tilt"},
+		{[]string{"robot", "--faults"}, "commands are lost on their way to the robot [samples: commands]\n"},
+		{[]string{"robot", "--faults"}, "the state of charge reads soc\n  soc              %, a whole number 0..255 (default 8)\n"},
+		{[]string{"robot", "--faults"}, "kick, restart and clear happen at once"},
 		{[]string{"robot", "--faults"}, "a person turns the robot"},
 		{[]string{"config", "--explain"}, "on_silence"},
 		{[]string{"config", "--explain"}, "noise.gyro_bias"},
