@@ -105,29 +105,33 @@ func reply(w http.ResponseWriter, code int, v any) {
 func readFault(body io.Reader) (Fault, error) {
 	var keys map[string]jsontext.Value
 	if err := json.UnmarshalRead(body, &keys); err != nil {
+		if _, ok := errors.AsType[*json.SemanticError](err); ok {
+			err = errors.New("want one JSON object")
+		}
 		return Fault{}, fmt.Errorf("virtual: request: %w", err)
 	}
 	var f Fault
 	var text string
 	var params map[string]jsontext.Value
-	into := map[string]any{"fault": &text, "kind": &f.Kind, "params": &params, "from": &f.From, "at": &f.At, "for": &f.For, "every": &f.Every, "samples": &f.Samples}
+	type place struct {
+		at   any
+		want string
+	}
+	into := map[string]place{"fault": {&text, "a text"}, "kind": {&f.Kind, "a text"}, "params": {&params, "an object"}, "from": {&f.From, "a text"},
+		"at": {&f.At, "a number of seconds"}, "for": {&f.For, "a number of seconds"}, "every": {&f.Every, "a number of seconds"}, "samples": {&f.Samples, "a whole number"}}
 	_, asText := keys["fault"]
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		bad := func(format string, a ...any) (Fault, error) {
-			return Fault{}, fmt.Errorf("virtual: request: %s %w", name, fmt.Errorf(format, a...))
+			return Fault{}, fmt.Errorf("virtual: request: %s %s", name, fmt.Sprintf(format, a...))
 		}
 		value := keys[name]
-		switch at, known := into[name]; {
+		switch p, known := into[name]; {
 		case !known:
 			return bad("is no key (fault alone, or kind, params, from, at, for, samples, every)")
 		case asText && name != "fault":
 			return bad("stands beside fault, whose text says everything")
-		case value.Kind() == 'n':
-			return bad("is null")
-		default:
-			if err := json.Unmarshal(value, at); err != nil {
-				return bad("is %s: %w", value, err)
-			}
+		case value.Kind() == 'n' || json.Unmarshal(value, p.at) != nil:
+			return bad("is %.100s, want %s", value, p.want)
 		}
 	}
 	if asText {
@@ -147,7 +151,7 @@ func readFault(body io.Reader) (Fault, error) {
 		case '0':
 			f.Params[name] = value.String()
 		default:
-			return Fault{}, fmt.Errorf("virtual: request: params.%s is %s, want a text or a number", name, value)
+			return Fault{}, fmt.Errorf("virtual: request: params.%s is %.100s, want a text or a number", name, value)
 		}
 	}
 	given := func(name string) bool { return keys[name] != nil }

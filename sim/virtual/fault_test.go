@@ -864,6 +864,9 @@ func TestScript(t *testing.T) {
 		"- {kind: power, for: 0}":                          "for is 0",
 		"- {kind: power, every: 0}":                        "every is 0",
 		"- {kind: power, samples: 0}":                      "samples is 0",
+		"- {kind: power, samples: 1.5}":                    `samples: "1.5" is not a whole number from 1`,
+		"- {kind: power, params: 5}":                       "params: want a mapping",
+		"- {kind: power, params: [5]}":                     "want a mapping",
 		"- {kind: power, every: 5}":                        "nothing ends it",
 		"- {kind: battery, params: {soc: 8.9}}":            "whole number",
 	} {

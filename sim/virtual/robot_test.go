@@ -464,9 +464,12 @@ func TestControlInterface(t *testing.T) {
 		`{"fault":"battery,soc=5@now","for":2}`:     "for stands beside fault",
 		`{"kind":"power","when":1}`:                 "when is no key",
 		`{"kind":"power","for":0}`:                  "power: for is 0",
-		`{"kind":"power","at":"1"}`:                 `at is \"1\"`,
+		`{"kind":"power","at":"1"}`:                 `at is \"1\", want a number of seconds`,
+		`{"kind":"power","samples":2.5}`:            "samples is 2.5, want a whole number",
+		`{"kind":"power","at":null}`:                "at is null, want a number",
+		`[1]`:                                       "request: want one JSON object",
 		`{"kind":"battery","params":{"soc":false}}`: "params.soc is false",
-		`{"at":1}`: "no kind",
+		`{"at":1}`:                                  "no kind",
 	} {
 		if _, text := post(body); !strings.Contains(text, want) {
 			t.Errorf("%s: %s, want %s", body, text, want)

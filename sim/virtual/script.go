@@ -112,6 +112,9 @@ func readItem(item ast.Node) (f Fault, err error) {
 	err = eachKey(item, func(key string, value ast.Node) error {
 		if key == "params" {
 			f.Params = map[string]string{}
+			if _, ok := scalar(value); ok {
+				return errors.New("params: want a mapping")
+			}
 			return eachKey(value, func(name string, value ast.Node) error {
 				text, ok := scalar(value)
 				if !ok {
@@ -138,7 +141,9 @@ func readItem(item ast.Node) (f Fault, err error) {
 		case "every":
 			f.Every, err = parseSeconds(text)
 		case "samples":
-			f.Samples, err = strconv.Atoi(text)
+			if f.Samples, err = strconv.Atoi(text); err != nil {
+				err = fmt.Errorf("%q is not a whole number from 1", text)
+			}
 		default:
 			return fmt.Errorf("unknown key %q (kind, params, from, at, for, samples, every)", key)
 		}
