@@ -54,19 +54,16 @@ const (
 // Status is what a person may be shown while a step goes on. Its arrays are views of one tick.
 type Status struct {
 	Phase Phase
-	// Changed: the phase, the try, the part or Back is another than at the state before.
+	// Changed: the phase, the try or the part is another than at the state before.
 	Changed bool
-	// Back: before anything is asked for, what Moved names has to be put back where it hung at rest; it is Value away from there, and
-	// Want away is near enough. The phase is Settling.
-	Back    bool
 	Part    int     // of a step that asks for several things
 	Tries   int     // 0 at first; 1 when the wrong thing was seen and it is asked for again
-	Moved   int     // axis, joint or leg that changed most; -1 none
+	Moved   int     // axis, joint or leg that changed most; -1 none. With a Hint, the joint or leg that it is about
 	Value   float64 // how far: rad, counts, or stick travel
 	Want    float64 // from how far on it counts
 	Blur    bool    // others change nearly as much
 	Buttons uint16  // of the remote, down now
-	Hint    Hint    // what keeps a motion from being seen
+	Hint    Hint    // what keeps it from being asked for, or seen
 	LeftS   float64 // s until the time is over
 }
 
@@ -104,7 +101,6 @@ type Examiner struct {
 
 	step    Step
 	phase   Phase
-	back    bool // Status.Back of the newest state
 	tries   int
 	began   bool
 	startNs int64 // of the step, by its first state
@@ -146,7 +142,7 @@ func (e *Examiner) Skip(s Step) {
 // Begin asks for a step, from the next state on. False: it makes no sense on this robot and is NotAsked.
 func (e *Examiner) Begin(s Step) bool {
 	e.rec.forget(s)
-	e.step, e.phase, e.back, e.tries, e.began, e.run, e.again = s, Settling, false, 0, false, 0, false
+	e.step, e.phase, e.tries, e.began, e.run, e.again = s, Settling, 0, false, 0, false
 	e.remote = remoteStep{}
 	switch {
 	case e.rec.needless(s, &e.cfg):
@@ -169,8 +165,6 @@ func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 		return st
 	}
 	before := [3]int{int(e.phase), e.tries, e.remote.part}
-	back := e.back
-	e.back = false
 	if !e.began {
 		e.began, e.startNs, e.lastNs = true, nowNs, nowNs
 		e.restart(nowNs, s)
@@ -209,8 +203,7 @@ func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 		e.giveUp()
 	}
 	st.Phase, st.Tries, st.Part = e.phase, e.tries, e.remote.part
-	st.Changed = before != [3]int{int(e.phase), e.tries, e.remote.part} || back != e.back
-	st.Back = e.back
+	st.Changed = before != [3]int{int(e.phase), e.tries, e.remote.part}
 	return st
 }
 
@@ -327,8 +320,8 @@ func (e *Examiner) moved(nowNs int64, dt float64, s *wire.LowState, v, speed *[g
 	m := &e.move
 	e.phase = m.update(nowNs, dt, v, speed)
 	st.Moved, st.Value, st.Want, st.Blur = m.most, m.value, m.want, m.blurNow
-	if e.back = m.back; m.back {
-		st.Want = m.near
+	if m.back {
+		st.Hint, st.Want = HintPutBack, m.near
 	}
 	if e.phase != Done {
 		return

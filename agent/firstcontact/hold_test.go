@@ -105,14 +105,13 @@ func TestHeldBefore(t *testing.T) {
 			}
 			h.acts = []act{{step: step, fromNs: h.nowNs - 600e6, size: 1, by: by}}
 			e.Begin(step)
-			var seen []bool
+			var seen []Hint
 			for st := (Status{}); st.Phase != Done; {
 				h.state(&s)
-				st = e.Add(h.nowNs, &s)
-				if st.Changed && st.Phase != Done {
-					seen = append(seen, st.Back)
+				if st = e.Add(h.nowNs, &s); len(seen) == 0 || seen[len(seen)-1] != st.Hint {
+					seen = append(seen, st.Hint)
 				}
-				if off := 0.35; st.Back && len(seen) == 1 && (st.Moved != 3 || st.Want != jointNear || st.Value > 0 != !wrong || st.Value > off+0.01 || st.Value < -off-0.01) {
+				if off := 0.35; st.Hint == HintPutBack && (st.Phase != Settling || st.Moved != 3 || st.Want != jointNear || st.Value > 0 != !wrong || math.Abs(st.Value) > off+0.01) {
 					t.Fatalf("%+v", st)
 				}
 			}
@@ -120,7 +119,7 @@ func TestHeldBefore(t *testing.T) {
 			if r.Results[step] != want {
 				t.Errorf("%+v, wrong %v: %s, moved %+v", by, wrong, r.Results[step], r.Joints[3])
 			}
-			if !slices.Equal(seen, []bool{true, false}) {
+			if !slices.Equal(seen, []Hint{HintPutBack, NoHint}) {
 				t.Errorf("%+v, wrong %v: told to put it back: %v", by, wrong, seen)
 			}
 		}
@@ -174,7 +173,7 @@ func TestRestWaitsForLegs(t *testing.T) {
 	for st := (Status{}); st.Phase != Done; {
 		h.state(&s)
 		st = e.Add(h.nowNs, &s)
-		told = told || st.Moved == 5
+		told = told || st.Hint == HintCreeps && st.Moved == 5
 		if st.Moved >= 0 && st.Moved != 5 {
 			t.Fatalf("joint %d is said to creep", st.Moved)
 		}

@@ -81,8 +81,10 @@ func (e *Examiner) atRest(nowNs int64, s *wire.LowState, st *Status) {
 			r.early[i] = r.q[i].mean
 		}
 	}
+	if e.creeping >= 0 {
+		st.Hint, st.Moved = HintCreeps, e.creeping
+	}
 	if seconds < e.cfg.RestSeconds {
-		st.Moved = e.creeping
 		return
 	}
 	if e.creeping = r.creeping(seconds); e.creeping >= 0 && inTime {

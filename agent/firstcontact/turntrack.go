@@ -1,18 +1,23 @@
 package firstcontact
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 
+	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
 
-// Hint is what a person who turns the body has to know now, beside what is asked for.
+// Hint is what a person has to know now, beside what is asked for.
 type Hint uint8
 
-// Hints. The first four keep it from being asked for; Status.Value is then how far it is off, rad, and Status.Want how far it may be.
+// Hints. The first six keep it from being asked for; of all but HintCreeps, Status.Value is then how far it is off, and Status.Want how far
+// it may be.
 const (
 	NoHint        Hint = iota
+	HintCreeps         // a joint, Status.Moved, that was let go has not come to rest
+	HintPutBack        // the joint or foot to be asked for, Status.Moved, is not as it was at rest
 	HintLevel          // it does not hang as it did at rest
 	HintStill          // it moves
 	HintBack           // its nose is not where it was when it was first asked to be turned
@@ -20,14 +25,22 @@ const (
 	HintOtherAxis      // it turns about the vertical axis, and is asked to be tipped
 )
 
-var hintNames = [...]string{"", "level", "still", "back", "slow", "other_axis"}
+var hintNames = [...]string{"", "creeps", "put_back", "level", "still", "back", "slow", "other_axis"}
 
 func (h Hint) String() string { return hintNames[h] }
 
-// Text says it for people; off is Status.Value.
-func (h Hint) Text(off float64) string {
+// Text says it for people, of a step's status.
+func (h Hint) Text(step Step, st *Status) string {
+	off := st.Value
 	degrees := func() string { return strconv.Itoa(int(math.Ceil(math.Abs(off)*180/math.Pi))) + " degrees" }
 	switch h {
+	case HintCreeps:
+		return "hands off: " + go1.JointNames[st.Moved] + " still creeps, and is waited for"
+	case HintPutBack:
+		if step.Group() == Feet {
+			return fmt.Sprintf("first let go of the %s foot: it answers with %+.0f counts more than at rest", legText[st.Moved], off)
+		}
+		return fmt.Sprintf("first put %s back to where it hung at rest, and let it go: it is %+.2f rad away", go1.JointNames[st.Moved], off)
 	case HintLevel:
 		return "wait: let it hang level, as at the beginning; it is " + degrees() + " off"
 	case HintStill:

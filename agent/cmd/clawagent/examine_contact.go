@@ -28,7 +28,7 @@ type contactReport struct {
 	LinkLoss *linkLoss     `json:"link_loss"`
 }
 
-// askEvent and stepEvent are the lines of --json before the object.
+// askEvent, hintEvent and stepEvent are the lines of --json before the object.
 type askEvent struct {
 	Event  string `json:"event"` // ask: now is the time to do it
 	Step   string `json:"step"`
@@ -36,6 +36,16 @@ type askEvent struct {
 	Of     int    `json:"of"`
 	Part   int    `json:"part"` // of a step that asks for several things
 	Try    int    `json:"try"`  // from 1; 2: the wrong thing was seen
+	Text   string `json:"text"`
+}
+
+// hintEvent is what has to be done before, or beside, what is asked for.
+type hintEvent struct {
+	Event  string `json:"event"` // hint
+	Step   string `json:"step"`
+	Number int    `json:"number"`
+	Of     int    `json:"of"`
+	Hint   string `json:"hint"`
 	Text   string `json:"text"`
 }
 
@@ -107,6 +117,8 @@ func liveText(step firstcontact.Step, st *firstcontact.Status) string {
 	}
 	var text string
 	switch group := step.Group(); {
+	case st.Hint != firstcontact.NoHint:
+		return st.Hint.Text(step, st)
 	case group == firstcontact.Automatic:
 		return "measuring"
 	case group == firstcontact.Remote && st.Phase == firstcontact.Settling:
@@ -130,6 +142,33 @@ func liveText(step firstcontact.Step, st *firstcontact.Status) string {
 		text += ", and others as far: hold them still"
 	}
 	return text
+}
+
+// hintAfterNs is how long a hint lasts before it is written on a line of its own.
+const hintAfterNs = int64(1e9)
+
+// hints writes those that last, once in each try.
+type hints struct {
+	now, told firstcontact.Hint
+	sinceNs   int64
+}
+
+func (h *hints) see(t *teller, nowNs int64, step firstcontact.Step, st *firstcontact.Status) {
+	if st.Changed && st.Phase == firstcontact.Asking {
+		h.told = firstcontact.NoHint
+	}
+	if st.Hint != h.now {
+		h.now, h.sinceNs = st.Hint, nowNs
+	}
+	if h.now == firstcontact.NoHint || h.now == h.told || nowNs-h.sinceNs < hintAfterNs {
+		return
+	}
+	h.told = h.now
+	e := hintEvent{Event: "hint", Step: step.String(), Number: int(step) + 1, Of: firstcontact.StepCount, Hint: h.now.String(), Text: h.now.Text(step, st)}
+	if t.asJSON {
+		_ = cli.PrintReady(t.out, e)
+	}
+	t.say("%2d/%d %-15s %s", e.Number, e.Of, e.Step, e.Text)
 }
 
 func (t *teller) ask(step firstcontact.Step, st *firstcontact.Status) {
@@ -423,6 +462,7 @@ func (x *exam) do(ctx context.Context, step firstcontact.Step) error {
 	if step.Group() == firstcontact.Automatic {
 		x.t.say("%2d/%d %-15s %s", int(step)+1, firstcontact.StepCount, step, step.Ask(0))
 	}
+	var told hints
 	for done := false; !done; {
 		if err := x.b.turn(ctx, x.frame, func(now int64, s *wire.LowState) {
 			if done {
@@ -432,6 +472,7 @@ func (x *exam) do(ctx context.Context, step firstcontact.Step) error {
 			if st.Changed && st.Phase == firstcontact.Asking && step.Group() != firstcontact.Automatic {
 				x.t.ask(step, &st)
 			}
+			told.see(x.t, now, step, &st)
 			x.t.showLive(step, &st)
 			done = st.Phase == firstcontact.Done
 		}); err != nil {
