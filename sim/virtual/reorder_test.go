@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/openclaw-rl/openclaw/agent/wire"
 	"github.com/openclaw-rl/openclaw/sim/virtual"
 	"github.com/openclaw-rl/openclaw/sim/virtual/virtualtest"
 )
@@ -161,4 +162,67 @@ func TestLateStatesAnswerNobodyElse(t *testing.T) {
 		t.Errorf("A's late state is of %d ms, want 2", got)
 	}
 	w.executed(t)
+}
+
+func TestReorder(t *testing.T) {
+	cfg := virtualtest.Config()
+	f, err := virtual.ParseFault("reorder,samples=4@0.01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Faults = []virtual.Fault{f}
+	r := virtualtest.Start(t, cfg)
+	c := newClient(t, r.Addr())
+	var got []int
+	for i := range 10 {
+		n := 1
+		if i == 5 || i == 7 {
+			n = 2
+		}
+		for _, b := range c.exchange(damping(), n) {
+			got = append(got, tick(t, b))
+		}
+	}
+	if want := []int{2, 4, 6, 8, -1, 12, 10, -1, 16, 14, 18, 20}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// The second of a pair is executed first, and then the older one: it is what the motors follow.
+func TestCommandsReordered(t *testing.T) {
+	cfg := virtualtest.Config()
+	cfg.LogEveryFrame = true
+	r := virtualtest.Start(t, cfg)
+	c := newClient(t, r.Addr())
+	r.Fault("reorder_command,samples=4@now")
+	var modes []int
+	for i := range 6 {
+		cmd := damping()
+		cmd.Motor[0].Mode, cmd.Motor[1].Kd = byte(100+i), float32(1+i)
+		n := 1
+		if i == 1 || i == 3 {
+			n = 2
+		}
+		var s wire.LowState
+		for _, b := range c.exchange(cmd, n) {
+			if len(b) == 0 {
+				modes = append(modes, -1)
+			} else if err := wire.DecodeLowState(b, &s); err != nil {
+				t.Fatal(err)
+			} else {
+				modes = append(modes, int(s.Motor[0].Mode))
+			}
+		}
+	}
+	if want := []int{-1, 100, 100, -1, 102, 102, 104, 105}; !reflect.DeepEqual(modes, want) {
+		t.Errorf("modes %v, want %v", modes, want)
+	}
+	r.Stop()
+	var kd []int
+	for _, f := range r.Records("frame") {
+		kd = append(kd, int(f.Number("kd")))
+	}
+	if want := []int{3, 3, 4, 3, 5, 6}; !reflect.DeepEqual(kd, want) { // the largest of the twelve; the others have 3
+		t.Errorf("kd in order of execution %v, want %v", kd, want)
+	}
 }
