@@ -3,6 +3,10 @@ package go1
 // Robot is the name that contracts use.
 const Robot = "unitree-go1"
 
+// VirtualSN is the first half of a virtual robot's serial number (wire.Header.SN), by which it says that it is one. Of a Go1's it is only
+// known that the maker's own frames hold zeros.
+const VirtualSN = 0x0C1A
+
 // Legs and joints.
 const (
 	Legs        = 4

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -94,7 +96,7 @@ type done struct {
 	OK    bool    `json:"ok"`
 	Mode  string  `json:"mode"`  // after it
 	Clock seconds `json:"clock"` // the robot's
-	// Warning is what somebody who lets the policy drive should know.
+	// Warning is what somebody who lets the robot stand, or the policy drive, should know.
 	Warning string `json:"warning,omitzero"`
 }
 
@@ -113,11 +115,21 @@ func (s *Server) act(do func(ctx context.Context, body []byte) error) gin.Handle
 		var snap control.Snapshot
 		s.snapshotAfter(s.agent.NowNs(), &snap)
 		d := done{OK: true, Mode: modeName(snap.Mode), Clock: seconds(snap.NowNs)}
-		if snap.Mode == control.Policy {
-			d.Warning = newLinkLoss(&snap, &s.info).Warning
-		}
+		d.Warning = s.warning(&snap)
 		reply(c, http.StatusOK, d)
 	}
+}
+
+// warning is what somebody who lets the robot of a snapshot stand, or the policy drive it, should know.
+func (s *Server) warning(snap *control.Snapshot) string {
+	var warnings []string
+	if snap.Mode == control.Stand || snap.Mode == control.Policy {
+		warnings = append(warnings, newFirstContact(snap, &s.info).Warning)
+	}
+	if snap.Mode == control.Policy {
+		warnings = append(warnings, newLinkLoss(snap, &s.info).Warning)
+	}
+	return strings.Join(slices.DeleteFunc(warnings, func(w string) bool { return w == "" }), "; ")
 }
 
 // snapshotAfter waits a few ticks for a snapshot of nowNs or later: a tick

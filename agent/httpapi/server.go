@@ -61,6 +61,9 @@ type Info struct {
 	// LinkLoss tells what the motors of the robot in a snapshot that has a state do when no command comes, and what to be
 	// warned of; nil: nobody knows.
 	LinkLoss func(*control.Snapshot) (behaviour, warning string)
+	// FirstContact tells whether that robot has to have passed its first contact before it stands, and what to be warned of
+	// where it has not; nil: nothing is asked.
+	FirstContact func(*control.Snapshot) (required bool, warning string)
 }
 
 func (i *Info) realtime() string {

@@ -39,9 +39,12 @@ type State struct {
 	Command  Command   `json:"command"`
 	Policy   Policy    `json:"policy"`
 	Loop     Loop      `json:"loop"`
-	LinkLoss LinkLoss  `json:"link_loss"`
-	Guard    Guard     `json:"guard"`
-	Limited  Limited   `json:"limited"`
+
+	FirstContact FirstContact `json:"first_contact"`
+
+	LinkLoss LinkLoss `json:"link_loss"`
+	Guard    Guard    `json:"guard"`
+	Limited  Limited  `json:"limited"`
 
 	Link map[string]uint64 `json:"link"` // datagrams by what became of them
 }
@@ -172,6 +175,20 @@ func newLinkLoss(s *control.Snapshot, info *Info) LinkLoss {
 	return LinkLoss{Behaviour: behaviour, Warning: warning}
 }
 
+// FirstContact is what is asked of this robot's first contact, `clawagent doctor --first-contact`, before it stands.
+type FirstContact struct {
+	Required bool   `json:"required"`
+	Warning  string `json:"warning"` // "" where there is none
+}
+
+// newFirstContact asks it of the robot in a snapshot.
+func newFirstContact(s *control.Snapshot, info *Info) (f FirstContact) {
+	if info.FirstContact != nil && s.HaveState {
+		f.Required, f.Warning = info.FirstContact(s)
+	}
+	return f
+}
+
 // Guard is the process that damps the robot should this one die or stand still. Its lateness is how long the machine stands still.
 type Guard struct {
 	PID            int    `json:"pid"` // 0: none
@@ -258,7 +275,9 @@ func newState(s *control.Snapshot, info *Info) *State {
 		Guard:    NewGuard(s.GuardAlive, s.NoGuard, info.Guard),
 		LinkLoss: newLinkLoss(s, info),
 		Limited:  Limited{Clamped: s.Limited.Clamped, Capped: s.Limited.Capped, Refused: s.Limited.Refused},
-		Link:     info.linkCounters(),
+
+		FirstContact: newFirstContact(s, info),
+		Link:         info.linkCounters(),
 	}
 	if s.HaveState {
 		st.addRobot(s)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
 
@@ -119,7 +120,7 @@ func DefaultConfig() Config {
 		Listen:   netip.MustParseAddrPort("127.0.0.1:8007"),
 		Boot:     BootFolded,
 		CRC:      CRCAny,
-		Identity: Identity{SN: [2]uint32{0x0C1A, 1}, Version: [2]uint32{1, 0}},
+		Identity: Identity{SN: [2]uint32{go1.VirtualSN, 1}, Version: [2]uint32{1, 0}},
 		Seed:     1,
 		Priority: 70,
 		SpinUs:   30,

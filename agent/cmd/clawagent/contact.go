@@ -17,13 +17,14 @@ import (
 	"github.com/openclaw-rl/openclaw/agent/cli"
 	"github.com/openclaw-rl/openclaw/agent/control"
 	"github.com/openclaw-rl/openclaw/agent/firstcontact"
+	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
 
 // contactConfig is that of the first contact with a robot, and of what run asks of its result.
 type contactConfig struct {
 	Dir     string `yaml:"dir" doc:"folder of the results, a file a robot; empty: openclaw/first-contact in the user's state folder"`
-	Require bool   `yaml:"require" doc:"ask a robot on this machine, too, for a passed first contact before it stands; others are asked always"`
+	Require bool   `yaml:"require" doc:"ask a robot on this machine, too, for a passed first contact before it stands, as for a relay to a Go1; others are asked always"`
 
 	Exam firstcontact.Config `yaml:"exam" doc:"clawagent doctor --first-contact"`
 }
@@ -278,12 +279,17 @@ func (c *config) lossBehaviour(f *contactFile, s *wire.LowState) firstcontact.Be
 // contacts is what run asks the results for. It is safe for concurrent use.
 type contacts struct {
 	cfg *config
+	// unasked gets something when a robot first stands that should be warned of, see asked; nil: nobody listens.
+	unasked chan struct{}
 
 	mu   sync.Mutex
 	of   [2][2]uint32 // serial number and software of the robot of loss, by its states
 	at   time.Time
 	loss firstcontact.Behaviour
 }
+
+// newContacts is one whose warnings somebody listens for.
+func newContacts(cfg *config) *contacts { return &contacts{cfg: cfg, unasked: make(chan struct{}, 1)} }
 
 // What a person is told to run with contactCommand.
 const (
@@ -347,7 +353,13 @@ func shellLine(words []string) string {
 
 // mayStand refuses a robot that has not passed; it is control.Parts.MayStand.
 func (c *contacts) mayStand(s *wire.LowState) error {
-	if !c.cfg.contactNeeded() {
+	if required, warning := c.askedOf(s); !required {
+		if warning != "" {
+			select {
+			case c.unasked <- struct{}{}:
+			default: // told already, or nobody listens
+			}
+		}
 		return nil
 	}
 	id, err := c.cfg.identity(s)
@@ -388,6 +400,23 @@ func (c *contacts) linkLoss(s *wire.LowState) firstcontact.Behaviour {
 	c.at = time.Now()
 	return c.loss
 }
+
+// asked is httpapi.Info's FirstContact. A robot on this machine is trusted unasked, so that people may work with one of their own making;
+// but nothing tells that from a relay to a Go1, other than its own word.
+func (c *contacts) asked(s *control.Snapshot) (required bool, warning string) {
+	return c.askedOf(&s.State)
+}
+
+func (c *contacts) askedOf(s *wire.LowState) (required bool, warning string) {
+	if required = c.cfg.contactNeeded(); !required && s.SN[0] != go1.VirtualSN {
+		warning = unasked
+	}
+	return required, warning
+}
+
+// unasked is what to be warned of where a robot may stand unexamined that may be a real one.
+const unasked = "it is on this machine, so no first contact was asked for, and it does not say that it is a virtual robot; " +
+	"if this is a relay to a Go1, set first_contact.require (--set first_contact.require=true)"
 
 // tell is httpapi.Info's LinkLoss.
 func (c *contacts) tell(s *control.Snapshot) (behaviour, warning string) {

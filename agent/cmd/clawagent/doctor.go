@@ -114,9 +114,11 @@ itself once the motion is seen. Mirrored, swapped, reversed, dead, and wrong in
 unit: each is named with its remedy. The result is kept in first_contact.dir under
 the robot's serial number, or where its states carry none the hardware addresses
 of both its computers, which then have to answer; without a passed one clawagent
-run does not let a real robot stand. Ctrl-C ends it; started again it goes on
-with the steps that have not passed, unless the robot's clock has gone back: what
-was measured before a robot was restarted (and perhaps mended) is forgotten.
+run does not let a real robot stand. A robot on this machine is not asked for it:
+for a relay to a Go1 set first_contact.require. Ctrl-C ends it; started again it
+goes on with the steps that have not passed, unless the robot's clock has gone
+back: what was measured before a robot was restarted (and perhaps mended) is
+forgotten.
 --skip leaves a step out (the result is then incomplete), --anew forgets what was
 kept. --json prints a line for each step that asks, hints and ends, and the object last.
 
@@ -406,10 +408,14 @@ func (d *diagnosis) hints(udp *link.UDP, cfg *config, heard bool) {
 
 // contact says what is known of this robot from its first contact, where it needs one.
 func (d *diagnosis) contact(cfg *config, s *wire.LowState) {
-	if !cfg.contactNeeded() {
+	known := contacts{cfg: cfg}
+	switch required, warning := known.askedOf(s); {
+	case warning != "":
+		d.add(levelWarning, "first_contact", "A virtual robot of your own making is free to stand so.", "%s", warning)
+		return
+	case !required:
 		return
 	}
-	known := contacts{cfg: cfg}
 	if err := known.mayStand(s); err != nil {
 		d.add(levelWarning, "first_contact", "Until then it does not stand.", "%v", err)
 	} else if id, err := cfg.identity(s); err == nil {

@@ -195,10 +195,10 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 		Link:      udp, Safety: cfg.Safety, Estimate: estimate.DefaultConfig(),
 		SportOff: func(ctx context.Context) error { return sportOff(ctx, cfg, now.sportIsOff, journal.log) },
 	}
-	known := contacts{cfg: cfg}
+	known := newContacts(cfg)
 	parts.MayStand = known.mayStand
 	journal.warns = func(s *control.Snapshot) string { _, warning := known.tell(s); return warning }
-	info := httpapi.Info{Robot: go1.Robot, LinkCounters: func() map[string]uint64 { return linkCounters(udp) }, LinkLoss: known.tell}
+	info := httpapi.Info{Robot: go1.Robot, LinkCounters: func() map[string]uint64 { return linkCounters(udp) }, LinkLoss: known.tell, FirstContact: known.asked}
 	build := cli.ReadBuild("clawagent")
 	info.Version, info.Commit = build.Version, build.Commit
 
@@ -263,6 +263,13 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 	others.started = true
 	go func() { loopDone <- loop.Run(background) }()
 	others.run("journal", func() { journal.watch(loop, before) })
+	others.run("first contact", func() {
+		select {
+		case <-known.unasked:
+			journal.log.Warn(unasked)
+		case <-loop.Ended():
+		}
+	})
 	// These two never print: a terminal that takes no more may not swallow a stop.
 	stage := func(asked context.Context) {
 		go func() {
