@@ -52,8 +52,9 @@
 //	buttons_swapped,     two bits, two floats, or the sign of one float of the remote's 40 bytes
 //	  sticks_swapped, stick_reversed
 //
-// Faults change a state in the order in which they began, so joint_speed before legs_swapped is seen on the other leg; but what a person
-// does comes first, whenever it began.
+// Faults change a state in the order in which they were given, by flags, then script, then at run time, so joint_speed before legs_swapped is
+// seen on the other leg; but what a person does comes first. Where two say what the floor is, the one that began last is in force; sport
+// mode is there while any fault says so; delays add up.
 //
 // # The person beside the robot
 //

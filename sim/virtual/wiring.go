@@ -60,7 +60,7 @@ func (e *effect) wireStates(s *wire.LowState) {
 }
 
 // wireCommand takes each motor's command to the motor that the wires lead it to. The faults of wires act on states in the order in
-// which they began; here it is the other way round, so that each sender finds in a motor's place the motor that it commands there.
+// which they were given; here it is the other way round, so that each sender finds in a motor's place the motor that it commands there.
 func (r *Robot) wireCommand(c mujoco.MotorCmd) mujoco.MotorCmd {
 	for k := len(r.effects) - 1; k >= 0; k-- {
 		e := r.effects[k]
