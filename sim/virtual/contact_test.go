@@ -25,10 +25,25 @@ type tape struct {
 	acts map[firstcontact.Step][]wire.LowState
 }
 
-const tapeAct = 1200 // states: the longest act, and a second
+// manner is how a person does what is asked for.
+type manner struct {
+	stayMs int  // hands stay where they moved something, or press
+	once   bool // nothing is done where it is asked for again
+}
 
-// theTape is recorded once.
-var theTape = sync.OnceValues(func() (*tape, error) {
+// Those that there are tapes of.
+var (
+	brief = manner{stayMs: 300}
+	holds = manner{stayMs: 1500, once: true} // longer than the examiner takes to see that the wrong thing moved
+)
+
+var tapes = map[int]func() (*tape, error){
+	brief.stayMs: sync.OnceValues(func() (*tape, error) { return record(brief.stayMs) }),
+	holds.stayMs: sync.OnceValues(func() (*tape, error) { return record(holds.stayMs) }),
+}
+
+// record makes a tape.
+func record(stayMs int) (*tape, error) {
 	cfg := DefaultConfig()
 	cfg.Listen, cfg.Boot, cfg.Lockstep = netip.MustParseAddrPort("127.0.0.1:0"), BootHung, true
 	r, err := New(cfg)
@@ -36,7 +51,7 @@ var theTape = sync.OnceValues(func() (*tape, error) {
 		return nil, err
 	}
 	defer r.Close()
-	record := func(n int) (of []wire.LowState, err error) {
+	take := func(n int) (of []wire.LowState, err error) {
 		for range n {
 			r.obey(mujoco.Servo(r.st.Q, 0, dampKd))
 			r.advance()
@@ -54,35 +69,36 @@ var theTape = sync.OnceValues(func() (*tape, error) {
 		return of, nil
 	}
 	tp := &tape{acts: map[firstcontact.Step][]wire.LowState{}}
-	if _, err = record(500); err == nil { // the legs come to rest
-		tp.rest, err = record(1000)
+	act := (1000 + stayMs + 1000) / stepMs // there and back, and a second of rest
+	if _, err = take(500); err == nil {    // the legs come to rest
+		tp.rest, err = take(1000)
 	}
 	for s := firstcontact.NoseDown; err == nil && s < firstcontact.RemoteStop; s++ {
 		var f Fault
-		if f, err = ParseFault(asAsked(s, 0)); err == nil {
+		if f, err = ParseFault(asAsked(s, 0, stayMs)); err == nil {
 			err = r.Inject(f)
 		}
 		if err == nil {
-			tp.acts[s], err = record(tapeAct)
+			tp.acts[s], err = take(act)
 		}
 	}
 	return tp, err
-})
+}
 
 // asAsked is what a person does who does as asked.
-func asAsked(s firstcontact.Step, part int) string {
+func asAsked(s firstcontact.Step, part, stayMs int) string {
 	name, _ := strings.CutSuffix(strings.TrimSuffix(s.String(), "_joint"), "_foot")
 	switch s.Group() {
 	case firstcontact.Motions:
-		return "turn," + [...]string{"axis=pitch,rad=0.45", "axis=roll,rad=-0.45", "axis=yaw,rad=0.45"}[s-firstcontact.NoseDown] + "@now"
+		return fmt.Sprintf("turn,%s,stay=%d@now", [...]string{"axis=pitch,rad=0.45", "axis=roll,rad=-0.45", "axis=yaw,rad=0.45"}[s-firstcontact.NoseDown], stayMs)
 	case firstcontact.Joints:
 		rad := 0.4
 		if i := int(s - firstcontact.FirstJoint); i%3 == go1.Calf || i == 3*go1.FR || i == 3*go1.RR {
 			rad = -rad
 		}
-		return fmt.Sprintf("hand,joint=%s,rad=%v@now", name, rad)
+		return fmt.Sprintf("hand,joint=%s,rad=%v,stay=%d@now", name, rad, stayMs)
 	case firstcontact.Feet:
-		return "press,n=80,foot=" + name + "@now"
+		return fmt.Sprintf("press,n=80,foot=%s,ms=%d@now", name, 300+stayMs)
 	}
 	switch s {
 	case firstcontact.RemoteStop:
@@ -95,6 +111,7 @@ func asAsked(s firstcontact.Step, part int) string {
 
 // taped is a robot that hangs: a tape, and what is wrong.
 type taped struct {
+	manner
 	tape  *tape
 	wrong []*effect
 	nowNs int64
@@ -105,13 +122,13 @@ type taped struct {
 }
 
 // newTaped makes one; faults are in text form, without their time.
-func newTaped(t testing.TB, faults ...string) *taped {
+func newTaped(t testing.TB, how manner, faults ...string) *taped {
 	t.Helper()
-	tp, err := theTape()
+	tp, err := tapes[how.stayMs]()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &taped{tape: tp, nowNs: 7e9}
+	h := &taped{manner: how, tape: tp, nowNs: 7e9}
 	for i, text := range faults {
 		h.wrong = append(h.wrong, begun(t, text+"@0", i))
 	}
@@ -140,7 +157,7 @@ func (h *taped) asked(t testing.TB, s firstcontact.Step, part int) {
 		h.act = h.tape.acts[s]
 		return
 	}
-	h.press = begun(t, asAsked(s, part), 0)
+	h.press = begun(t, asAsked(s, part, h.stayMs), 0)
 	h.press.end = float64(h.atNs)/1e9 + 0.1
 }
 
@@ -165,7 +182,7 @@ func (h *taped) state(s *wire.LowState) {
 
 // examine goes through a first contact; what a record has as passed is kept, but for the groups that are examined anew.
 func (h *taped) examine(t testing.TB, from *firstcontact.Record, anew ...firstcontact.Group) *firstcontact.Record {
-	e := firstcontact.New(firstcontact.DefaultConfig(), from)
+	e := firstcontact.New(contactConfig(), from)
 	var s wire.LowState
 	for step := range firstcontact.Step(firstcontact.StepCount) {
 		if e.Kept(step) && !slices.Contains(anew, step.Group()) || !e.Begin(step) {
@@ -178,7 +195,7 @@ func (h *taped) examine(t testing.TB, from *firstcontact.Record, anew ...firstco
 			if st.Phase == firstcontact.Done {
 				break
 			}
-			if st.Changed && st.Phase == firstcontact.Asking && step.Group() != firstcontact.Automatic {
+			if st.Changed && st.Phase == firstcontact.Asking && step.Group() != firstcontact.Automatic && (st.Tries == 0 || !h.once) {
 				h.asked(t, step, st.Part)
 			}
 		}
@@ -187,10 +204,17 @@ func (h *taped) examine(t testing.TB, from *firstcontact.Record, anew ...firstco
 	return &r
 }
 
+// contactConfig is the examiner's, with a person who does at once what is asked for.
+func contactConfig() firstcontact.Config {
+	cfg := firstcontact.DefaultConfig()
+	cfg.StepSeconds = 8
+	return cfg
+}
+
 // soundRecord is that of the sound robot, which passes.
-func soundRecord(t testing.TB) *firstcontact.Record {
+func soundRecord(t testing.TB, how manner) *firstcontact.Record {
 	t.Helper()
-	r, cfg := newTaped(t).examine(t, nil), firstcontact.DefaultConfig()
+	r, cfg := newTaped(t, how).examine(t, nil), contactConfig()
 	if v := r.Verdicts(nil, &cfg); len(v) != 0 || !r.Pass(&cfg) {
 		t.Fatalf("a sound robot does not pass: %v, %+v", r.Results, v)
 	}
@@ -222,7 +246,7 @@ func wrongRobots() (all []wrongRobot) {
 		add(firstcontact.Motions, "gyro_units", "gyro_scale,axis=%s,scale=0.5", axis)
 		add(firstcontact.Motions, "gyro_units", "gyro_scale,axis=%s,scale=2", axis)
 		add(firstcontact.Motions, "gyro_sign", "gyro_scale,axis=%s,scale=-1", axis)
-		for _, deg := range []int{20, -30, 60, 90, -90, 180} {
+		for _, deg := range []int{20, -40, 60, 90, -90, 180} {
 			add(firstcontact.Motions, "imu_axes tilt gravity_mismatch", "imu_turned,axis=%s,deg=%d", axis, deg)
 		}
 	}
@@ -278,7 +302,7 @@ func wrongRobots() (all []wrongRobot) {
 
 // faultsOf are the names of what keeps a record from passing.
 func faultsOf(r *firstcontact.Record) (names []string) {
-	cfg := firstcontact.DefaultConfig()
+	cfg := contactConfig()
 	for _, v := range r.Verdicts(nil, &cfg) {
 		if name := v.Code.String(); firstcontact.Codes[v.Code].Level == firstcontact.Fault && !slices.Contains(names, name) {
 			names = append(names, name)
@@ -290,7 +314,7 @@ func faultsOf(r *firstcontact.Record) (names []string) {
 // named: no step has failed without a name that says why.
 func named(t testing.TB, r *firstcontact.Record) {
 	t.Helper()
-	cfg := firstcontact.DefaultConfig()
+	cfg := contactConfig()
 	says := r.Verdicts(nil, &cfg)
 	for s, res := range r.Results {
 		s := firstcontact.Step(s)
@@ -303,12 +327,12 @@ func named(t testing.TB, r *firstcontact.Record) {
 // TestFirstContactFindsWrongRobots: each robot with a wire, a sensor or an order that is another one fails the examination of whoever
 // does exactly as asked, by a fault that is named as it should be, with every step gone through.
 func TestFirstContactFindsWrongRobots(t *testing.T) {
-	sound := soundRecord(t)
-	cfg := firstcontact.DefaultConfig()
+	sound := soundRecord(t, brief)
+	cfg := contactConfig()
 	for _, w := range wrongRobots() {
 		t.Run(w.fault, func(t *testing.T) {
 			t.Parallel()
-			r := newTaped(t, w.fault).examine(t, sound, w.group)
+			r := newTaped(t, brief, w.fault).examine(t, sound, w.group)
 			names, may := faultsOf(r), strings.Fields(w.names)
 			if r.Pass(&cfg) || len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(may, n) }) {
 				t.Errorf("passes %v, named %q, want of %q; results %v", r.Pass(&cfg), names, may, r.Results)
@@ -320,6 +344,26 @@ func TestFirstContactFindsWrongRobots(t *testing.T) {
 					t.Errorf("%s: %s", s, res)
 				}
 			}
+		})
+	}
+}
+
+// TestFirstContactOfWhoHolds: nor does a wrong robot pass with a person who holds for a while what was moved, lets it go home, and does
+// nothing when asked for it again: the way back is no motion.
+func TestFirstContactOfWhoHolds(t *testing.T) {
+	sound := soundRecord(t, holds)
+	cfg := contactConfig()
+	for _, w := range wrongRobots() {
+		if w.group == firstcontact.Remote { // nothing to hold
+			continue
+		}
+		t.Run(w.fault, func(t *testing.T) {
+			t.Parallel()
+			r := newTaped(t, holds, w.fault).examine(t, sound, w.group)
+			if names := faultsOf(r); r.Pass(&cfg) || len(names) == 0 {
+				t.Errorf("passes %v, named %q; results %v", r.Pass(&cfg), names, r.Results)
+			}
+			named(t, r)
 		})
 	}
 }
@@ -367,8 +411,8 @@ func undone(t testing.TB, faults ...string) bool {
 
 // TestFirstContactFindsPairs: two things that are wrong at a time do not hide each other.
 func TestFirstContactFindsPairs(t *testing.T) {
-	sound := soundRecord(t)
-	cfg := firstcontact.DefaultConfig()
+	sound := soundRecord(t, brief)
+	cfg := contactConfig()
 	soak := promise.NewWord(t, "wrong-robots", 60, 10000)
 	soak.Run(t, func(t *testing.T, seed uint64) map[string]any {
 		draw := rand.New(rand.NewPCG(seed, 0x2B07))
@@ -382,7 +426,7 @@ func TestFirstContactFindsPairs(t *testing.T) {
 		if undone(t, a.fault, b.fault) {
 			return figures // a sound robot
 		}
-		r := newTaped(t, a.fault, b.fault).examine(t, sound, a.group, b.group)
+		r := newTaped(t, brief, a.fault, b.fault).examine(t, sound, a.group, b.group)
 		if names := faultsOf(r); r.Pass(&cfg) || len(names) == 0 {
 			t.Errorf("%s and %s: passes %v, named %q; results %v", a.fault, b.fault, r.Pass(&cfg), names, r.Results)
 		}
