@@ -24,13 +24,16 @@ agent already drives, as a second controller, an example of the SDK left running
 (--what damping or pose), or states to an agent that are not its robot's (--what states: a robot that stands at home).
 It begins at once and goes on until a signal, or begins after --after, ends after --seconds, and begins anew every --every.
 
+Commands leave this machine only with --to-hardware: a Go1 that stands falls at the first, also at damping, and a pose gives
+it torque that no judge has looked at. Behind an address of this machine's own may be a relay to one: do not aim at that.
+
 Run it as a process of its own, from another address (--from 127.0.0.2:0), or in a network namespace of its own.`
 
 const senderExample = `clawsim sender --to 127.0.0.1:8007 --what pose --rate 500 --seconds 2
 clawsim sender --to 127.0.0.1:8007 --from 127.0.0.2:0 --what damping --rate 20 --json
 clawsim sender --to 127.0.0.1:8007 --from 127.0.0.2:0 --what pose --after 10 --seconds 0.2 --every 5    # at 10 s, 15 s, 20 s ...
 clawsim sender --to 127.0.0.1:40312 --what states
-ip netns exec other clawsim sender --to 10.0.0.1:8007 --what damping`
+ip netns exec other clawsim sender --to 10.0.0.1:8007 --what damping --to-hardware`
 
 // senderOptions are the flags.
 type senderOptions struct {
@@ -38,6 +41,7 @@ type senderOptions struct {
 	rate, seconds       float64
 	after, every        float64
 	kp, kd              float64
+	hardware            bool
 	json                bool
 }
 
@@ -69,6 +73,7 @@ func newSenderCommand() *cobra.Command {
 	flags.Float64Var(&o.kp, "kp", 60, "of pose, N·m/rad")
 	flags.Float64Var(&o.kd, "kd", 5, "of damping and pose, N·m·s/rad")
 	flags.StringVar(&o.crc, "crc", "plain", "`FORM` of a command's CRC: plain or encrypted")
+	flags.BoolVar(&o.hardware, "to-hardware", false, "commands may go to an address that is not this machine's loopback: your word that whatever robot is there may fall")
 	flags.BoolVar(&o.json, "json", false, "print one JSON object when ready and one at the end")
 	return cmd
 }
@@ -146,6 +151,9 @@ func (o *senderOptions) sender() (*sender, error) {
 		return s, nil
 	default:
 		return nil, fmt.Errorf("sender: --what: %q, want damping, pose or states", o.what)
+	}
+	if !o.hardware && !s.to.Addr().Unmap().IsLoopback() {
+		return nil, fmt.Errorf("sender: --to: %s is not on this machine: a robot that stands there falls at the first command; if that is meant say --to-hardware", s.to)
 	}
 	var c wire.LowCmd
 	c.Init()

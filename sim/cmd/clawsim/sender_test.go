@@ -196,7 +196,7 @@ ip -n other link set v1 up
 "$1" robot --listen 10.77.0.1:8007 --seed 3 --json --log "$2" > /run/ready &
 robot=$!
 until [ -s /run/ready ]; do sleep 0.05; done
-ip netns exec other "$1" sender --to 10.77.0.1:8007 --what damping --rate 100 --seconds 0.3 --json
+ip netns exec other "$1" sender --to 10.77.0.1:8007 --what damping --rate 100 --seconds 0.3 --json --to-hardware
 kill $robot
 wait $robot
 `
@@ -252,7 +252,12 @@ func TestSenderRefuses(t *testing.T) {
 		{append(to, "--kd", "-1"), 2, "--kd"},
 		{append(to, "--crc", "odd"), 2, "--crc"},
 		{append(to, "now"), 2, "now"},
-		{[]string{"sender", "--from", "127.0.0.1:0", "--to", "192.0.2.7:9", "--seconds", "0.01"}, 1, "no frame left"},
+		{[]string{"sender", "--to", "192.168.123.10:8007", "--what", "pose"}, 2, "192.168.123.10:8007 is not on this machine: a robot that stands there falls at the first command; if that is meant say --to-hardware"},
+		{[]string{"sender", "--to", "192.168.123.10:8007"}, 2, "--to-hardware"},
+		{[]string{"sender", "--to", "0.0.0.0:8007", "--what", "pose"}, 2, "--to-hardware"}, // an address of no machine in particular
+		{[]string{"sender", "--to", "[::ffff:192.168.123.10]:8007", "--what", "pose"}, 2, "--to-hardware"},
+		{[]string{"sender", "--from", "127.0.0.1:0", "--to", "192.0.2.7:9", "--what", "states", "--seconds", "0.01"}, 1, "no frame left"},
+		{[]string{"sender", "--from", "127.0.0.1:0", "--to", "192.0.2.7:9", "--what", "pose", "--to-hardware", "--seconds", "0.01"}, 1, "no frame left"},
 	} {
 		out, err := program(t, tc.args...).CombinedOutput()
 		code := 0
