@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -22,7 +21,6 @@ type journal struct {
 	log  *slog.Logger // both
 	file *slog.Logger // the file alone; nil without one
 	f    *os.File
-	buf  *bufio.Writer
 	// warns is asked when the policy begins to drive; nil: nothing to warn of.
 	warns func(*control.Snapshot) string
 }
@@ -43,27 +41,33 @@ func openJournal(stderr io.Writer, name string) (*journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
-	j.f, j.buf = f, bufio.NewWriter(f)
-	lines := slog.NewJSONHandler(&flusher{j.buf}, nil)
+	j.f = f
+	lines := slog.NewJSONHandler(&lineWriter{f: f}, nil)
 	j.file = slog.New(lines)
 	j.log = slog.New(slog.NewMultiHandler(text, lines))
 	return j, nil
 }
 
-// flusher writes through, so that a killed agent leaves its last lines.
-type flusher struct{ b *bufio.Writer }
+// lineWriter keeps nothing back, so that a killed agent leaves its last lines. What a full disk does not take is lost; when it has room
+// again the next line is a whole one. slog hands it one line at a time.
+type lineWriter struct {
+	f    io.Writer
+	torn bool // the file ends within a line
+}
 
-func (f *flusher) Write(p []byte) (int, error) {
-	n, err := f.b.Write(p)
-	if e := f.b.Flush(); err == nil {
-		err = e
+func (w *lineWriter) Write(p []byte) (int, error) {
+	if w.torn {
+		if _, err := w.f.Write([]byte{'\n'}); err != nil {
+			return 0, err
+		}
 	}
+	n, err := w.f.Write(p)
+	w.torn = n > 0 && n < len(p)
 	return n, err
 }
 
 func (j *journal) close() {
 	if j.f != nil {
-		_ = j.buf.Flush()
 		_ = j.f.Close()
 	}
 }
