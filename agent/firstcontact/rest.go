@@ -44,16 +44,18 @@ type restSums struct {
 	q, dq, tau      [go1.Joints]sums
 	early           [go1.Joints]float64 // mean of q over the first half
 	earlyN          int
+	swayed          bool // it was begun anew for that
 	temp            [go1.Joints]int
 	foot            [go1.Legs]sums
 	remoteMoved     [wire.RemoteSize]bool
 	remoteHeard     int
 }
 
-// maxSway is how far the body may turn while it is at rest, rad; creeps is how fast a joint may, rad/s: a damped leg that was let go goes
+// maxSway is how far the body may tip while it is at rest, rad, and rope how fast its nose may turn, rad/s; creeps is how fast a joint may, rad/s: a damped leg that was let go goes
 // on so slowly, and where it hangs at rest is what its moves are counted from later.
 const (
 	maxSway = 0.05
+	rope    = 0.05
 	creeps  = 0.01
 )
 
@@ -69,12 +71,16 @@ func (e *Examiner) atRest(nowNs int64, s *wire.LowState, st *Status) {
 	// What the quaternion jumps from state to state is no sway.
 	noise := math.Sqrt(r.step2 / float64(max(r.n, 1)))
 	inTime := float64(nowNs-e.startNs)/1e9 < e.cfg.StepSeconds
-	if norm(turned(r.beganAt, q)) > maxSway+4*noise && inTime {
-		*r = restSums{}
+	if sways := angle(down(r.beganAt), down(q)) > maxSway+4*noise || norm(turned(r.beganAt, q)) > max(maxSway, rope*e.cfg.RestSeconds)+4*noise; sways && inTime {
+		*r = restSums{swayed: true}
+		st.Hint = HintStill
 		return
 	}
 	r.add(nowNs, s, q)
 	seconds := float64(nowNs-r.startNs) / 1e9
+	if r.swayed && seconds < 1 {
+		st.Hint = HintStill
+	}
 	if r.earlyN == 0 && seconds >= e.cfg.RestSeconds/2 {
 		r.earlyN = r.n
 		for i := range r.q {
@@ -114,11 +120,14 @@ func (r *restSums) add(nowNs int64, s *wire.LowState, q quat) {
 	r.n++
 	r.lastNs, r.newest = nowNs, *s
 	bad := false
-	n := 0.0
+	n, side := 0.0, 1.0 // q and -q are one attitude
+	if q[0]*r.beganAt[0]+q[1]*r.beganAt[1]+q[2]*r.beganAt[2]+q[3]*r.beganAt[3] < 0 {
+		side = -1
+	}
 	for i, v := range s.IMU.Quaternion {
 		bad = bad || v-v != 0
 		n += finite(v) * finite(v)
-		r.quat[i].add(finite(v))
+		r.quat[i].add(side * finite(v))
 	}
 	n = math.Sqrt(n)
 	r.lo, r.hi = min(r.lo, n), max(r.hi, n)

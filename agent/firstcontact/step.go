@@ -128,7 +128,10 @@ func ParseSteps(name string) ([]Step, error) {
 	return of, nil
 }
 
-// legText names legs for a person who stands behind the robot and looks the way it looks.
+// Stand is where a person stands for whom left and right are the robot's.
+const Stand = "stand behind the robot and look the way it looks, so that its left is yours; its head, the front end, is the one with the face: cameras and lamps"
+
+// legText names legs for a person who stands there.
 var legText = [go1.Legs]string{"front right", "front left", "rear right", "rear left"}
 
 // Ask is what the person is asked for; part counts within a step that asks for several things (buttons, sticks).
@@ -141,9 +144,9 @@ func (s Step) Ask(part int) string {
 		}[s]
 	case Motions:
 		return [...]string{
-			"tip the nose down by 20 degrees or more, then back to level",
-			"roll the body to its left (left side down) by 20 degrees or more, then back to level",
-			"turn the nose to the robot's left by 20 degrees or more, then back",
+			"tip the nose down by 20 degrees or more, without a jerk, hold it there for a second, then back to level",
+			"roll the body to its left (left side down) by 20 degrees or more, without a jerk, hold it there for a second, then back to level",
+			"turn the nose to the robot's left by 20 degrees or more, within a second or so, hold it there for a second, then back",
 		}[s.index()]
 	case Joints:
 		leg := legText[s.index()/go1.JointsInLeg]

@@ -62,11 +62,15 @@ const (
 	// A hand turns it faster than quick, rad/s, seen over quickS, when it leaves yawLevel behind.
 	quick  = 0.15
 	quickS = 0.3
+	slow   = 0.1 // rad/s, with which no motion begins
 )
 
 // atPeak: what is seen while so much of the peak is there counts as the peak. The later, the stiller: a hand that stops shakes the
 // accelerometer.
 const atPeak = 0.92
+
+// jerkNs is how long a hand that begins shakes the accelerometer at most.
+const jerkNs = int64(200e6)
 
 // turnTrack follows orientation, gyroscope and accelerometer through a motion.
 type turnTrack struct {
@@ -86,14 +90,18 @@ type turnTrack struct {
 
 	from    quat
 	accFrom vec
-	fromNs  int64
-	raw     vec     // integral of the gyroscope; no quaternion, which would wrap where the unit is degrees
-	gyro    vec     // smoothed, to be as late as the others
-	lag     float64 // of far, smoothed over quickS
-	away    bool    // further away than yawLevel
-	peak    float64
-	peakNs  int64
-	at      TurnFigures // at the peak
+	// mark is where it began to be quick: what the rope turns, and a gyroscope drifts, until a hand begins counts for nothing.
+	mark   TurnFigures
+	markNs int64
+	raw    vec     // integral of the gyroscope since; no quaternion, which would wrap where the unit is degrees
+	gyro   vec     // smoothed, to be as late as the others
+	accNs  int64   // since when gravity has moved, and the orientation has not
+	byAcc  bool    // an orientation that stands still, and gravity that moves
+	lag    float64 // of far, smoothed over quickS
+	away   bool    // further away than yawLevel
+	peak   float64
+	peakNs int64
+	at     TurnFigures // at the peak
 }
 
 func accOf(s *wire.LowState) (a vec) {
@@ -162,7 +170,9 @@ func (t *turnTrack) settle(nowNs int64, q quat, rest vec, axis int, st *Status) 
 		return
 	}
 	t.asking, t.strayed = true, false
-	t.from, t.accFrom, t.fromNs = q, t.acc, nowNs
+	t.from, t.accFrom = q, t.acc
+	t.mark, t.markNs = TurnFigures{From: q, AccFrom: t.acc}, nowNs
+	t.accNs, t.byAcc = nowNs, false
 	t.raw, t.gyro, t.lag, t.away, t.peak, t.peakNs = vec{}, vec{}, 0, false, 0, 0
 	if !t.homeSeen {
 		t.home, t.homeSeen = q, true
@@ -197,19 +207,20 @@ func (e *Examiner) motion(nowNs int64, dt float64, s *wire.LowState, st *Status)
 		t.gyro[i] += (t.raw[i] - t.gyro[i]) * by
 	}
 
-	f := TurnFigures{
-		Seconds: float64(nowNs-t.fromNs) / 1e9,
-		From:    t.from, To: q, AccFrom: t.accFrom, AccTo: t.acc, Gyro: t.gyro,
-	}
-	said := see(&f, axis, false)
 	shown := turned(t.from, q)
 	far := t.apart(t.from, q, axis)
-	if fa := norm(said.acc); far < turnWant/2 && axis != 2 {
-		far = fa // an orientation that stands still, and gravity that moves
-	} else if t.quatDead { // of yaw nothing else tells
+	fa := norm(tipped(t.accFrom, t.acc))
+	if axis == 2 || fa < turnWant || far >= turnWant/2 {
+		t.accNs = nowNs
+	}
+	t.byAcc = t.byAcc || nowNs-t.accNs > jerkNs
+	switch {
+	case axis == 2 && t.quatDead: // of yaw nothing else tells
 		far, shown = norm(t.gyro), t.gyro
-	} else if axis == 2 { // a way back to home is no motion
+	case axis == 2: // a way back to home is no motion
 		far = min(far, t.apart(t.home, q, axis))
+	case t.byAcc:
+		far = fa
 	}
 	st.Want, st.Moved = turnWant, mostAxis(shown)
 	st.Value = shown[st.Moved]
@@ -217,18 +228,25 @@ func (e *Examiner) motion(nowNs int64, dt float64, s *wire.LowState, st *Status)
 		st.Hint = HintOtherAxis
 	}
 	t.lag += (far - t.lag) * min(1, dt/quickS)
+	if max(far, fa) < turnWant/2 && math.Abs(far-t.lag) < slow*quickS && !(axis == 2 && t.quatDead) {
+		t.mark, t.markNs = TurnFigures{From: q, AccFrom: t.acc}, nowNs
+		for i := range t.gyro {
+			t.raw[i], t.gyro[i] = t.raw[i]-t.gyro[i], 0 // what has come since is as late as the orientation
+		}
+	}
 	left := far > yawLevel && !t.away
 	t.away = far > yawLevel
 	if far > t.peak*1.02 || t.peakNs == 0 {
 		t.peak, t.peakNs = far, nowNs
 	}
 	if far >= atPeak*t.peak {
-		t.at = f
+		t.at = t.mark
+		t.at.Seconds, t.at.To, t.at.AccTo, t.at.Gyro = float64(nowNs-t.markNs)/1e9, q, t.acc, t.gyro
 	}
 	if axis == 2 && left && far-t.lag < quick*quickS {
 		// Nobody can tell a rope's turn from a slow hand's, so neither counts.
 		t.asking, t.strayed, t.anchorNs, e.phase = false, true, nowNs, Settling
-		t.anchorQ = q
+		t.anchorQ, st.Hint, st.Value, st.Want = q, HintSlow, far, yawLevel
 		return
 	}
 	if t.peak < turnWant || nowNs-t.peakNs <= holdNs && far >= over*t.peak {
