@@ -131,12 +131,20 @@ func (s *Soak) tell() {
 
 // Sum adds up a figure of the cases that passed, in these and in earlier runs.
 func (s *Soak) Sum(figure string) (sum float64) {
-	for _, l := range s.newest {
-		if x, ok := l.Case[figure].(float64); ok && l.OK {
-			sum += x
-		}
+	for _, x := range s.Figures(figure) {
+		sum += x
 	}
 	return sum
+}
+
+// Figures are those of the cases that passed, in these and in earlier runs, in no order.
+func (s *Soak) Figures(figure string) (all []float64) {
+	for _, l := range s.newest {
+		if x, ok := l.Case[figure].(float64); ok && l.OK {
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
 // Total adds up a figure over every line, of cases that failed or were not done too: what may never be left out of the count.

@@ -90,6 +90,9 @@ func TestSoakNotDone(t *testing.T) {
 		if soak.Sum("mode") != 0 {
 			t.Error("words have a sum")
 		}
+		if all := soak.Figures("ticks"); len(all) != len(soak.newest)-int(min(skips, 1)) {
+			t.Errorf("%d figures of %d cases", len(all), len(soak.newest))
+		}
 		return s.said, soak.Sum("ticks")
 	}
 	if said, ticks := run(2); !strings.Contains(said, "2 cases passed, 0 failed, 1 not done; of 3 lines 0") || !strings.Contains(said, "1 of 3 cases have not passed") || ticks != 400 {
