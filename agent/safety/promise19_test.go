@@ -122,8 +122,8 @@ func (m *mix) latched(cause Fault) {
 
 // TestPromise19: of several faults the most severe act is latched, whatever their order, and only a person lowers it. A case is one of
 // the 1024 subsets of ten faults in 20 orders: in half of them each begins when the one before has acted, and the cause is the first of
-// the worst; in the others they overlap at random. OPENCLAW_SOAK=19 runs all 1024, which are 20 480 histories of the pure judge; 200
-// of them pass through the whole agent in sim/e2e.
+// the worst; in the others they overlap at random. OPENCLAW_SOAK=19 runs all 1024, which are 20 480 histories of the pure judge;
+// through the whole agent pass 200 others in sim/e2e, of eight of these faults and five more.
 func TestPromise19(t *testing.T) {
 	sample := uint64(24)
 	if os.Getenv("OPENCLAW_MUTANT") != "" {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 	"github.com/openclaw-rl/openclaw/agent/safety"
 )
 
-// mixed is one of the ten faults of promise 19, as a walking robot, its policy, its computer or a person brings it about.
+// mixed is one of the faults of promise 19, as a walking robot, its policy, its computer or a person brings it about.
 type mixed struct {
 	name     string
 	robot    string // the virtual robot's fault, which begins when it is told
@@ -26,17 +27,17 @@ type mixed struct {
 	drives   bool    // it acts only on a robot that the policy drives
 }
 
-// Seven are the pure judge's (agent/safety). Three differ:
+// Eight are the pure judge's (agent/safety); that its command is 11 s old and ours has not come for 1 s, by a stick let go, is a matter of
+// configuration. Two differ, and three are more:
 //   - Its policy is 45 ms old, ours fails: in lockstep the loop's time waits for a policy. TestPolicySlow and TestPolicyHangs let one grow
 //     old in real time.
-//   - Its command is 11 s old, ours is a joint that is no number: the sticks drive here, are never old, and 11 s of silence would outlast
-//     the 1.5 s in which the others begin. TestCommandStops is silent for as long.
 //   - Its remote says L2+B, our operator cuts by the program: "remote absent" takes the very bytes away. TestRemoteStopWithoutHTTP presses.
-//
-// So only one of ours lets the legs hold and no more, where the judge has three.
-var ten = [10]mixed{
+//   - A joint that is no number, and two that do no more than warn: by them, and by the order, those histories differ too in which the legs
+//     are to hold and no more.
+var thirteen = [...]mixed{
 	{name: "tilt 0.7 rad", robot: "imu_tilt,rad=0.7,how=set,samples=2@now", severity: safety.StandHold},
 	{name: "policy fails", severity: safety.Damp, dueMs: 22, drives: true}, // up to 20 ms to the next question
+	{name: "stick let go", robot: "sticks_swapped,a=ly,b=ry@now", severity: safety.StandHold, dueMs: commandS * 1e3, drives: true},
 	{name: "battery 8 %", robot: "battery,soc=8@now", severity: safety.Sit, dueMs: 1000},
 	{name: "remote absent", robot: "remote_absent@now", severity: safety.Sit, dueMs: 1000},
 	{name: "motor 86 C", robot: "temperature,joint=FL_calf,value=86@now", severity: safety.Sit, dueMs: 2000},
@@ -45,16 +46,20 @@ var ten = [10]mixed{
 	{name: "joint no number", robot: "joint_nan,joint=RR_calf,samples=1@now", severity: safety.Damp},
 	{name: "loop late 21 ms", severity: safety.Damp},
 	{name: "operator cuts", severity: safety.Cut},
+	{name: "motor 70 C", robot: "temperature,joint=FR_calf,value=70@now", severity: safety.Warn, dueMs: 2000},
+	{name: "joint at 24 rad/s", robot: "joint_speed,joint=RR_hip,value=24,samples=3@now", severity: safety.Warn},
 }
 
 const (
 	policyFails  = 1
-	noStates     = 5
-	loopLate     = 8
-	operatorCuts = 9
+	noStates     = 6
+	loopLate     = 9
+	operatorCuts = 10
+
+	commandS = 1 // s without a command for which it stands
 )
 
-// history is a subset of the ten in the order in which they begin.
+// history is a subset of them in the order in which they begin.
 type history struct {
 	subset int // bits
 	order  []int
@@ -63,7 +68,7 @@ type history struct {
 // most is the most severe of its acts.
 func (h *history) most() (s safety.Severity) {
 	for _, f := range h.order {
-		s = max(s, ten[f].severity)
+		s = max(s, thirteen[f].severity)
 	}
 	return s
 }
@@ -71,15 +76,24 @@ func (h *history) most() (s safety.Severity) {
 // evenly are the severities, of which each is the most severe of as many cases: of all subsets nearly every one damps or cuts.
 var evenly = [...]safety.Severity{safety.StandHold, safety.Sit, safety.Damp, safety.Cut}
 
-// histories are the cases of one severity, no two alike: first each subset once, in a drawn sequence, then those that have one in a
-// second order, and so on up to enough.
-func histories(most safety.Severity, enough int) (all []history) {
+// histories are the cases, no two alike: those of each severity in turn.
+var histories = sync.OnceValue(func() (cases [histories19]history) {
+	for i, most := range evenly {
+		for n, h := range historiesOf(most, histories19/len(evenly)) {
+			cases[n*len(evenly)+i] = h
+		}
+	}
+	return cases
+})
+
+// historiesOf one severity: first each subset once, in a drawn sequence, then those that have one in a second order, and so on up to enough.
+func historiesOf(most safety.Severity, enough int) (cases []history) {
 	random := rand.New(rand.NewPCG(uint64(most), 1919))
 	orders := map[int]func() []int{}
 	var subsets []int
-	for subset := 1; subset < 1<<len(ten); subset++ {
+	for subset := 1; subset < 1<<len(thirteen); subset++ {
 		h := history{subset: subset}
-		for f := range ten {
+		for f := range thirteen {
 			if subset>>f&1 == 1 {
 				h.order = append(h.order, f)
 			}
@@ -89,16 +103,16 @@ func histories(most safety.Severity, enough int) (all []history) {
 		}
 	}
 	random.Shuffle(len(subsets), func(i, k int) { subsets[i], subsets[k] = subsets[k], subsets[i] })
-	for len(subsets) > 0 && len(all) < enough {
+	for len(subsets) > 0 && len(cases) < enough {
 		subsets = slices.DeleteFunc(subsets, func(subset int) bool {
 			order := orders[subset]()
 			if order != nil {
-				all = append(all, history{subset, order})
+				cases = append(cases, history{subset, order})
 			}
 			return order == nil
 		})
 	}
-	return all[:min(len(all), enough)]
+	return cases[:min(len(cases), enough)]
 }
 
 // shuffles gives the orders of a subset, one at each call in a drawn sequence and none twice; nil when there are no more.
@@ -125,32 +139,25 @@ func shuffles(random *rand.Rand, members []int) func() []int {
 
 const histories19 = 200
 
-// history19 is that of a case. A tilt alone has one order and is all that lets the legs hold and no more: it comes at another instant each
-// time.
-func history19(seed uint64) history {
-	all := histories(evenly[(seed-1)%uint64(len(evenly))], histories19/len(evenly))
-	return all[(seed-1)/uint64(len(evenly))%uint64(len(all))]
-}
+// history19 is that of a case; beyond the full count they come again, at other instants.
+func history19(seed uint64) history { return histories()[(seed-1)%histories19] }
 
-// TestPromise19Histories: the severities are even, and no history comes twice but the one that is alone.
+// TestPromise19Histories: the severities are even, each fault is in many, and no history comes twice.
 func TestPromise19Histories(t *testing.T) {
 	severities, faults, seen := map[safety.Severity]int{}, map[int]int{}, map[string]bool{}
 	for seed := uint64(1); seed <= histories19; seed++ {
 		h := history19(seed)
-		if again := history19(seed); !slices.Equal(h.order, again.order) || h.subset != again.subset {
-			t.Fatalf("seed %d: %v, and once more: %v", seed, h, again)
-		}
 		severities[h.most()]++
 		subset := 0
 		for _, f := range h.order {
 			faults[f]++
 			subset |= 1 << f
 		}
-		if subset != h.subset {
-			t.Errorf("seed %d: subset %010b in order %v", seed, h.subset, h.order)
+		if subset != h.subset || len(h.order) == 0 {
+			t.Errorf("seed %d: subset %013b in order %v", seed, h.subset, h.order)
 		}
 		key := fmt.Sprint(h.order)
-		if seen[key] && h.most() > safety.StandHold {
+		if seen[key] {
 			t.Errorf("seed %d: %v comes twice", seed, h.order)
 		}
 		seen[key] = true
@@ -160,14 +167,29 @@ func TestPromise19Histories(t *testing.T) {
 			t.Errorf("%d histories with %v at most, want %d", severities[s], s, histories19/len(evenly))
 		}
 	}
-	for f := range ten {
+	for f := range thirteen {
 		if faults[f] < histories19/10 {
-			t.Errorf("%s is in %d of %d histories", ten[f].name, faults[f], histories19)
+			t.Errorf("%s is in %d of %d histories", thirteen[f].name, faults[f], histories19)
 		}
 	}
 }
 
-// mix is a walk on which several of the ten begin, and what the loop said of it, tick by tick.
+// handed is a context that tells when a request has been handed to the loop: control looks at its end a first time while the request waits
+// for its turn, and then, again and again, while it waits for its answer.
+type handed struct {
+	context.Context
+	looks int
+	over  chan struct{}
+}
+
+func (h *handed) Done() <-chan struct{} {
+	if h.looks++; h.looks == 2 {
+		close(h.over)
+	}
+	return h.Context.Done()
+}
+
+// mix is a walk on which several of them begin, and what the loop said of it, tick by tick.
 type mix struct {
 	t      *testing.T
 	order  []int // faults in the order in which they begin
@@ -230,40 +252,54 @@ func (m *mix) look(r *rig, s *control.Snapshot) {
 		case loopLate:
 			r.clock.heldUp = 21e6
 		case operatorCuts:
+			ctx := &handed{Context: context.Background(), over: make(chan struct{})}
 			m.cut.Go(func() {
-				if err := r.loop.EStop(context.Background(), true); err != nil {
+				if err := r.loop.EStop(ctx, true); err != nil {
 					m.t.Errorf("operator cuts: %v", err)
 				}
 			})
+			<-ctx.over // the loop's time stands still until then
 		default:
-			r.robot.Fault(ten[f].robot)
+			r.robot.Fault(thirteen[f].robot)
 		}
 	}
 }
 
+// dueNs is when the n-th of the faults must have acted at the latest, ns of the loop.
+func (m *mix) dueNs(n int) int64 {
+	// Two ticks for the state that shows it and its answer; a silence of 46 ms meanwhile, and a late loop, put a condition that has
+	// to last off until the next state.
+	due := m.since[n] + int64((thirteen[m.order[n]].dueMs+2*tickMs)*1e6)
+	if thirteen[m.order[n]].dueMs >= 1000 {
+		due += 100e6
+	}
+	return due
+}
+
 // must says whether the n-th of the faults had to act: whether it found, all the time in which it was due, a robot that it acts on.
 func (m *mix) must(n int) bool {
-	f := &ten[m.order[n]]
+	f := &thirteen[m.order[n]]
 	if m.order[n] == operatorCuts {
 		return true
 	}
-	// Two ticks for the state that shows it and its answer; a silence of 46 ms meanwhile, and a late loop, put a condition that has
-	// to last off until the next state.
-	from, to := m.since[n], m.since[n]+int64((f.dueMs+2*tickMs)*1e6)
-	if f.dueMs >= 1000 {
-		to += 100e6
-	}
 	for _, s := range m.seen {
-		if s.ns >= from && s.ns <= to && s.severity < f.severity && !(s.torque && (s.driving || !f.drives)) {
+		if s.ns >= m.since[n] && s.ns <= m.dueNs(n) && s.severity < f.severity && !(s.torque && (s.driving || !f.drives)) {
 			return false
 		}
 	}
 	return true
 }
 
+// latchedBy is the severity that was latched at a time, ns of the loop.
+func (m *mix) latchedBy(ns int64) safety.Severity {
+	n, _ := slices.BinarySearchFunc(m.seen, ns, func(s seenTick, ns int64) int { return cmp.Compare(s.ns, ns) })
+	return m.seen[min(n, len(m.seen)-1)].severity
+}
+
 // TestPromise19EndToEnd: of several faults on a walking robot the most severe act is done, at once and for good, until a person re-arms;
-// the robot's log is the referee. A case is a subset of ten faults that begin at random times within 1.5 s, in lockstep; each severity is
-// as often the most severe. OPENCLAW_SOAK=19 runs 200; all 1024 subsets in 20 orders each pass the pure judge in agent/safety.
+// the robot's log is the referee. A case is a subset of 13 faults in an order that no other has, which begin at random times within 1.5 s, in
+// lockstep; each severity is as often the most severe. OPENCLAW_SOAK=19 runs 200; the pure judge in agent/safety has all 1024 subsets of
+// its ten, in 20 orders each.
 func TestPromise19EndToEnd(t *testing.T) {
 	promise.New(t, 19, uint64(len(evenly)), histories19).Run(t, func(t *testing.T, seed uint64) map[string]any {
 		random := rand.New(rand.NewPCG(seed, 1919))
@@ -276,19 +312,20 @@ func TestPromise19EndToEnd(t *testing.T) {
 		}
 		var names []string
 		for n, f := range m.order {
-			names = append(names, fmt.Sprintf("%s at %.3f s", ten[f].name, float64(m.atNs[n])/1e9))
+			names = append(names, fmt.Sprintf("%s at %.3f s", thirteen[f].name, float64(m.atNs[n])/1e9))
 		}
 		t.Cleanup(func() {
 			if t.Failed() {
 				t.Logf("the faults, from 2 s after it began to walk: %s", strings.Join(names, ", "))
 			}
 		})
-		r := newRig(t, rigSetup{seed: seed, noHTTP: true, each: m.look, twist: func(int, *rollout.Decision) error {
-			if m.fail.Swap(false) {
-				return errors.New("the policy failed")
-			}
-			return nil
-		}})
+		r := newRig(t, rigSetup{seed: seed, noHTTP: true, each: m.look,
+			safety: func(c *safety.Config) { c.CommandStandS = commandS }, twist: func(int, *rollout.Decision) error {
+				if m.fail.Swap(false) {
+					return errors.New("the policy failed")
+				}
+				return nil
+			}})
 		r.walk()
 		until(t, "mode policy", func() bool { return m.from.Load() > 0 })
 		began := float64(m.from.Load())/1e3 + settled/1e9
@@ -317,17 +354,24 @@ func TestPromise19EndToEnd(t *testing.T) {
 		// What had to be done at least, and what may have been.
 		least, most, due := safety.None, safety.None, 0.
 		for n, f := range m.order {
-			k := &ten[f]
+			k := &thirteen[f]
 			most = max(most, k.severity)
-			if !m.must(n) {
+			if !m.must(n) || k.severity == safety.Warn {
 				continue
 			}
 			least = max(least, k.severity)
+			late := m.dueNs(n)
+			if h.subset>>noStates&1 == 1 {
+				late += 46e6
+			}
+			if got := m.latchedBy(late); got < k.severity {
+				t.Errorf("%s: latched %v when it was due, %.3f s after it began", k.name, got, float64(late-m.since[n])/1e9)
+			}
 			at := float64(m.ticks[n])/1e3 + (k.dueMs+3*tickMs)/1e3
 			if h.subset>>noStates&1 == 1 {
 				at += 0.046 // the state that shows it may have to come first
 			}
-			if k.severity == safety.Damp && (due == 0 || at < due) {
+			if k.severity >= safety.Damp && (due == 0 || at < due) {
 				due = at
 			}
 		}
@@ -350,6 +394,6 @@ func TestPromise19EndToEnd(t *testing.T) {
 		case due > 0 && down > due+1e-6:
 			t.Errorf("damping began at %.3f s, due %.3f", down, due)
 		}
-		return map[string]any{"subset": fmt.Sprintf("%010b", h.subset), "faults": len(m.order), "did": before.Severity.String(), "cause": before.Fault.String(), "least": least.String()}
+		return map[string]any{"subset": fmt.Sprintf("%013b", h.subset), "faults": len(m.order), "did": before.Severity.String(), "cause": before.Fault.String(), "least": least.String()}
 	})
 }

@@ -48,6 +48,8 @@ type rigSetup struct {
 	spec func(*rollout.Spec)
 	// waitMs is how long the loop's time stands still for a policy, ms of real time; 0: as good as for ever.
 	waitMs float64
+	// safety changes the limits.
+	safety func(*safety.Config)
 	noHTTP bool
 	// each is called on the loop's thread when a tick is about to begin: the state of tick s.State.Tick has been judged and its
 	// answer was sent, the robot's next state is waiting.
@@ -145,7 +147,11 @@ func newRig(t *testing.T, s rigSetup) *rig {
 	if s.spec != nil {
 		s.spec(&spec)
 	}
-	parts := control.Parts{Link: udp, Clock: r.clock, Safety: safety.DefaultConfig(), Estimate: estimate.DefaultConfig(), Spec: &spec}
+	limits := safety.DefaultConfig()
+	if s.safety != nil {
+		s.safety(&limits)
+	}
+	parts := control.Parts{Link: udp, Clock: r.clock, Safety: limits, Estimate: estimate.DefaultConfig(), Spec: &spec}
 	if r.loop, err = control.New(cfg, parts); err != nil {
 		t.Fatal(err)
 	}
