@@ -120,7 +120,7 @@ goes on with the steps that have not passed, unless the robot's clock has gone
 back: what was measured before a robot was restarted (and perhaps mended) is
 forgotten.
 --skip leaves a step out (the result is then incomplete), --anew forgets what was
-kept. --json prints a line for each step that asks, hints and ends, and the object last.
+kept. --json prints a line for each step that asks, hints, was not it and ends, and the object last.
 
 --hang-test, after that and with the robot still hung (--hung is your word for
 it), waits until the legs hang still where they hung in the first contact, holds

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +27,12 @@ type contactReport struct {
 	LinkLoss *linkLoss     `json:"link_loss"`
 }
 
-// askEvent, hintEvent and stepEvent are the lines of --json before the object.
+// noteEvent, askEvent, hintEvent, wrongEvent and stepEvent are the lines of --json before the object.
+type noteEvent struct {
+	Event string `json:"event"` // note: what holds for all that is asked for
+	Text  string `json:"text"`
+}
+
 type askEvent struct {
 	Event  string `json:"event"` // ask: now is the time to do it
 	Step   string `json:"step"`
@@ -47,6 +51,17 @@ type hintEvent struct {
 	Of     int    `json:"of"`
 	Hint   string `json:"hint"`
 	Text   string `json:"text"`
+}
+
+// wrongEvent says that a try was judged, and was not what was asked for; the next one is the same step's.
+type wrongEvent struct {
+	Event  string   `json:"event"` // wrong
+	Step   string   `json:"step"`
+	Number int      `json:"number"`
+	Of     int      `json:"of"`
+	Try    int      `json:"try"`   // that was wrong, from 1
+	Names  []string `json:"names"` // codes of what it showed by itself; none where what came says it all
+	Text   string   `json:"text"`
 }
 
 type stepEvent struct {
@@ -178,9 +193,42 @@ func (t *teller) ask(step firstcontact.Step, st *firstcontact.Status) {
 	}
 	again := ""
 	if st.Tries > 0 {
-		again = "that was not it, once more: "
+		again = "once more: "
 	}
 	t.say("%2d/%d %-15s %s%s", e.Number, e.Of, e.Step, again, e.Text)
+}
+
+// note tells what holds for all that is asked for.
+func (t *teller) note(text string) {
+	if t.asJSON {
+		_ = cli.PrintReady(t.out, noteEvent{Event: "note", Text: text})
+	}
+	t.say("%s", text)
+}
+
+// wrong tells that a try was judged, and why it was not what was asked for.
+func (t *teller) wrong(step firstcontact.Step, try int, why []firstcontact.Verdict) {
+	e := wrongEvent{Event: "wrong", Step: step.String(), Number: int(step) + 1, Of: firstcontact.StepCount, Try: try, Names: namesOf(step, why), Text: "that was not it"}
+	for i := range why {
+		if v := &why[i]; v.Of(step) {
+			e.Text += "; " + v.Text()
+		}
+	}
+	if t.asJSON {
+		_ = cli.PrintReady(t.out, e)
+	}
+	t.say("%2d/%d %-15s %s", e.Number, e.Of, e.Step, e.Text)
+}
+
+// namesOf are the codes of what a step shows by itself, each once.
+func namesOf(step firstcontact.Step, all []firstcontact.Verdict) []string {
+	names := []string{}
+	for i := range all {
+		if name := all[i].Code.String(); all[i].Of(step) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (t *teller) step(e *stepEvent) {
@@ -218,6 +266,8 @@ type exam struct {
 	dates [firstcontact.StepCount]string
 	frame []byte
 	form  wire.CRCForm
+	// stands: the person knows where to stand.
+	stands bool
 }
 
 // restarts is how often a robot may start anew in a first contact.
@@ -440,12 +490,7 @@ func (x *exam) steps(ctx context.Context) error {
 		}
 		r := x.e.Record()
 		event := stepEvent{Event: "step", Step: step.String(), Number: int(step) + 1, Of: firstcontact.StepCount, Result: r.Results[step], Kept: kept,
-			Seconds: float64(x.b.nowNs-began) / 1e9, Names: []string{}, Figures: r.Figures(step)}
-		for _, v := range r.Verdicts(nil, &x.cfgE) {
-			if v.Of(step) && !slices.Contains(event.Names, v.Code.String()) {
-				event.Names = append(event.Names, v.Code.String())
-			}
-		}
+			Seconds: float64(x.b.nowNs-began) / 1e9, Names: namesOf(step, r.Verdicts(nil, &x.cfgE)), Figures: r.Figures(step)}
 		x.t.step(&event)
 		if err := x.keep(false); err != nil {
 			return err
@@ -462,13 +507,22 @@ func (x *exam) do(ctx context.Context, step firstcontact.Step) error {
 	if step.Group() == firstcontact.Automatic {
 		x.t.say("%2d/%d %-15s %s", int(step)+1, firstcontact.StepCount, step, step.Ask(0))
 	}
+	if step.Group() != firstcontact.Automatic && !x.stands {
+		x.stands = true
+		x.t.note(firstcontact.Stand)
+	}
 	var told hints
+	tries := 0
 	for done := false; !done; {
 		if err := x.b.turn(ctx, x.frame, func(now int64, s *wire.LowState) {
 			if done {
 				return
 			}
 			st := x.e.Add(now, s)
+			if st.Tries > tries {
+				tries = st.Tries
+				x.t.wrong(step, tries, x.e.Record().Verdicts(nil, &x.cfgE))
+			}
 			if st.Changed && st.Phase == firstcontact.Asking && step.Group() != firstcontact.Automatic {
 				x.t.ask(step, &st)
 			}
@@ -542,8 +596,7 @@ func (x *exam) conclude(ended error) {
 		d.add(levelOK, "first_contact", "", "%s has passed its first contact; kept in %s", x.file.Identity, path)
 		return
 	}
-	open := openSteps(r)
-	what := cmp.Or(strings.Join(open, ", "), "none")
+	what := undone(r)
 	where := "kept in " + path
 	if !stored {
 		where = "not kept in " + path
@@ -553,7 +606,7 @@ func (x *exam) conclude(ended error) {
 		run = "Mend what is named above, then run "
 	}
 	d.add(levelError, "first_contact", run+contactCommand(x.cfg, toFirstContact)+": what has passed is not asked for again while the robot stays on.",
-		"%s has not passed its first contact; steps still open: %s; %s", x.file.Identity, what, where)
+		"%s has not passed its first contact; %s%s", x.file.Identity, what, where)
 }
 
 // anotherSender names frames that are not ours.
@@ -588,27 +641,41 @@ func (d *diagnosis) dial(cfg *config) (*link.UDP, error) {
 	return udp, nil
 }
 
-// openSteps names the steps that are not done, by their group where that is all of it.
-func openSteps(r *firstcontact.Record) (open []string) {
-	var total, undone [firstcontact.Remote + 1]int
-	isOpen := func(s firstcontact.Step) bool {
-		return r.Results[s] == firstcontact.Open || r.Results[s] == firstcontact.Skipped
+// undone names the steps that keep a robot from passing, group by group where that is all of it; "" if none does.
+func undone(r *firstcontact.Record) (text string) {
+	for _, k := range []struct {
+		title string
+		of    []firstcontact.Result
+	}{
+		{"steps that failed", []firstcontact.Result{firstcontact.Failed}},
+		{"not seen in time", []firstcontact.Result{firstcontact.TimedOut}},
+		{"steps still open", []firstcontact.Result{firstcontact.Open, firstcontact.Skipped}},
+	} {
+		if steps := stepsWith(r, k.of); len(steps) > 0 {
+			text += k.title + ": " + strings.Join(steps, ", ") + "; "
+		}
 	}
+	return text
+}
+
+// stepsWith names the steps with one of some results, by their group where that is all of it.
+func stepsWith(r *firstcontact.Record, of []firstcontact.Result) (names []string) {
+	var total, with [firstcontact.Remote + 1]int
 	for s := range firstcontact.Step(firstcontact.StepCount) {
 		total[s.Group()]++
-		if isOpen(s) {
-			undone[s.Group()]++
+		if slices.Contains(of, r.Results[s]) {
+			with[s.Group()]++
 		}
 	}
 	for s := range firstcontact.Step(firstcontact.StepCount) {
 		g := s.Group()
 		switch {
-		case !isOpen(s):
-		case g == firstcontact.Automatic || undone[g] < total[g]:
-			open = append(open, s.String())
-		case !slices.Contains(open, g.String()):
-			open = append(open, g.String())
+		case !slices.Contains(of, r.Results[s]):
+		case g == firstcontact.Automatic || with[g] < total[g]:
+			names = append(names, s.String())
+		case !slices.Contains(names, g.String()):
+			names = append(names, g.String())
 		}
 	}
-	return open
+	return names
 }
