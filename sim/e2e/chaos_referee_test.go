@@ -130,31 +130,43 @@ type referee struct {
 	armed   bool
 	mayPush bool // torque may be sent
 	class   string
-	since   float64                // s, of class
-	ours    string                 // the agent's address
-	sender  string                 // of the newest frame
-	moved   bool                   // another agent may come from another address
-	others  bool                   // frames of strangers are no mistake of ours
-	edge    [go1.Joints][2]float64 // rad, the furthest that a target may be
-	untrue  int                    // faults in force that make the agent's view of the joints untrue
-	trueAt  float64                // s
-	corrupt bool                   // frames are damaged on their way
+	since   float64 // s, of class
+	ours    string  // the agent's address
+	sender  string  // of the newest frame
+	moved   bool    // another agent may come from another address
+	others  bool    // frames of strangers are no mistake of ours
+	// strangeAt is when the first of those came, s; 0: none has.
+	strangeAt float64
+	edge      [go1.Joints][2]float64 // rad, the furthest that a target may be
+	untrue    int                    // faults in force that make the agent's view of the joints untrue
+	trueAt    float64                // s
+	corrupt   bool                   // frames are damaged on their way
 	// corruptTo: s, those that were may be refused until then.
 	corruptTo float64
 	frames    []float64 // s, of the newest ones
 	states    []entry   // the newest ones
 	tilt      float64   // rad, the largest
-	fell      bool
-	stallMs   float64 // the longest of the robot's own program
-	torques   int     // frames
-	frameUs   int64   // when the newest came, CLOCK_MONOTONIC
-	endedUs   int64   // when the agent had ended from which no more may come, likewise
-	stops     []stop  // each time that damping followed torque
-	t         float64 // s, of the newest record
-	torque    entry   // newest torque frame
+	up        bearing   // before the first stop
+	went      []pace    // at each state
+	stallMs   float64   // the longest of the robot's own program
+	torques   int       // frames
+	frameUs   int64     // when the newest came, CLOCK_MONOTONIC
+	endedUs   int64     // when the agent had ended from which no more may come, likewise
+	stops     []stop    // each time that damping followed torque
+	t         float64   // s, of the newest record
+	torque    entry     // newest torque frame
 	said      []string
 	kinds     map[string]int
 }
+
+// bearing is what became of a robot's trunk.
+type bearing struct {
+	tilt float64 // rad, the largest
+	fell bool
+}
+
+// pace is how fast it went along its heading.
+type pace struct{ t, v float64 }
 
 // stop is a damping frame behind a torque frame.
 type stop struct {
@@ -180,15 +192,19 @@ func (r *referee) see(e *entry) {
 	case "frame":
 		r.frame(e)
 	case "command":
-		r.from(e.Sender)
+		r.from(e)
 	case "sender":
-		r.from(e.Sender)
+		r.from(e)
 	case "reject":
 		if e.Reason != "dropped" && !r.corrupt && !(e.T < r.corruptTo) {
 			r.say("refused", "the robot refuses a datagram of ours: %s", e.Reason)
 		}
 	case "state":
 		r.tilt = max(r.tilt, e.Tilt)
+		if len(r.stops) == 0 {
+			r.up.tilt = max(r.up.tilt, e.Tilt)
+		}
+		r.went = append(r.went, pace{e.T, e.Heading[0]})
 		r.states = append(r.states, *e)
 		for r.states[0].T < e.T-closing {
 			r.states = r.states[1:]
@@ -196,7 +212,9 @@ func (r *referee) see(e *entry) {
 	case "stall":
 		r.stallMs = max(r.stallMs, e.StallMs)
 	case "fall":
-		r.fell = true
+		if len(r.stops) == 0 {
+			r.up.fell = true
+		}
 	case "limp":
 		if !strings.Contains(e.Cause, "sport") {
 			r.say("limp", "the motors let go: %s", e.Cause)
@@ -244,16 +262,18 @@ func (r *referee) marked() {
 }
 
 // from takes the sender of a frame.
-func (r *referee) from(sender string) {
-	if r.sender = sender; sender == r.ours {
+func (r *referee) from(e *entry) {
+	if r.sender = e.Sender; e.Sender == r.ours {
 		return
 	}
 	switch {
 	case r.ours == "" || r.moved:
-		r.ours, r.moved = sender, false
+		r.ours, r.moved = e.Sender, false
 	case !r.others:
-		r.say("address", "frames come from %s, before from %s", sender, r.ours)
-		r.ours = sender
+		r.say("address", "frames come from %s, before from %s", e.Sender, r.ours)
+		r.ours = e.Sender
+	case r.strangeAt == 0:
+		r.strangeAt = e.T
 	}
 }
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -27,8 +28,8 @@ type trouble struct {
 	names   []safety.Fault // one of them is what the agent says, for what acts
 	// may: no row of the table judges it. The robot walks on, or comes to harm by it, and then one of these rows does its act.
 	may []safety.Fault
-	// dueMs: what damps does so by then.
-	dueMs float64
+	// dueMs: what sits or damps has sent its first damping frame not before and by then, after it began.
+	dueMs [2]float64
 	// needsWalk: only a robot that walks or stands tells.
 	needsWalk bool
 }
@@ -86,44 +87,44 @@ var troubles = []trouble{
 
 	{fault: "imu_tilt,rad={0.62~0.95},axis={roll|pitch},how=set,samples=1", channel: "imu", does: safety.StandHold, names: []safety.Fault{safety.Tilt}},
 
-	{fault: "temperature,joint={joint},value={86:94}", channel: "heat", does: safety.Sit, names: []safety.Fault{safety.MotorHot}},
-	{fault: "battery,soc={1:10}", channel: "battery", does: safety.Sit, names: []safety.Fault{safety.BatteryLow}},
-	{fault: "remote_absent", channel: "remote", does: safety.Sit, names: []safety.Fault{safety.RemoteAbsent}},
+	{fault: "temperature,joint={joint},value={86:94}", channel: "heat", does: safety.Sit, dueMs: [2]float64{4990, 5010}, names: []safety.Fault{safety.MotorHot}},
+	{fault: "battery,soc={1:10}", channel: "battery", does: safety.Sit, dueMs: [2]float64{3990, 4010}, names: []safety.Fault{safety.BatteryLow}},
+	{fault: "remote_absent", channel: "remote", does: safety.Sit, dueMs: [2]float64{3990, 4010}, names: []safety.Fault{safety.RemoteAbsent}},
 
-	{fault: "drop_state", channel: "states", does: safety.Damp, dueMs: 40, names: []safety.Fault{safety.StateStale}},
-	{fault: "drop_state,samples={25:500}", channel: "states", does: safety.Damp, dueMs: 40, names: []safety.Fault{safety.StateStale}},
-	{fault: "corrupt_state", lasts: [2]float64{0.05, 2}, channel: "states", does: safety.Damp, dueMs: 40, names: []safety.Fault{safety.StateStale}},
-	{fault: "zeros_state", lasts: [2]float64{0.05, 2}, channel: "states", does: safety.Damp, dueMs: 40, names: []safety.Fault{safety.StateStale}},
-	{fault: "freeze_tick,what={tick|state}", lasts: [2]float64{0.06, 2}, channel: "states", does: safety.Damp, dueMs: 44,
+	{fault: "drop_state", channel: "states", does: safety.Damp, dueMs: [2]float64{36, 40}, names: []safety.Fault{safety.StateStale}},
+	{fault: "drop_state,samples={25:500}", channel: "states", does: safety.Damp, dueMs: [2]float64{36, 40}, names: []safety.Fault{safety.StateStale}},
+	{fault: "corrupt_state", lasts: [2]float64{0.05, 2}, channel: "states", does: safety.Damp, dueMs: [2]float64{36, 40}, names: []safety.Fault{safety.StateStale}},
+	{fault: "zeros_state", lasts: [2]float64{0.05, 2}, channel: "states", does: safety.Damp, dueMs: [2]float64{36, 40}, names: []safety.Fault{safety.StateStale}},
+	{fault: "freeze_tick,what={tick|state}", lasts: [2]float64{0.06, 2}, channel: "states", does: safety.Damp, dueMs: [2]float64{36, 44},
 		names: []safety.Fault{safety.TickStuck, safety.StateStale}},
-	{fault: "drop_command", lasts: [2]float64{0.06, 0.3}, channel: "states", does: safety.Damp, dueMs: 304, names: []safety.Fault{safety.StateStale}},
-	{fault: "delay_state,ms=0,ms_per_s={400:600}", lasts: [2]float64{0.6, 1}, channel: "states", does: safety.Damp, dueMs: 400,
+	{fault: "drop_command", lasts: [2]float64{0.06, 0.3}, channel: "states", does: safety.Damp, dueMs: [2]float64{0, 304}, names: []safety.Fault{safety.StateStale}},
+	{fault: "delay_state,ms=0,ms_per_s={400:600}", lasts: [2]float64{0.6, 1}, channel: "states", does: safety.Damp, dueMs: [2]float64{100, 400},
 		names: []safety.Fault{safety.EndToEndAge, safety.StateStale}},
-	{fault: "imu_tilt,rad={1.01~1.5},axis={roll|pitch},how=set,samples={1:10}", channel: "imu", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.Tilt}},
-	{fault: "imu_quat_zero,samples={1:50}", channel: "imu", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.QuaternionBad}},
-	{fault: "imu_quat_scale,scale={0.1~0.79},samples={1:50}", channel: "imu", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.QuaternionBad}},
-	{fault: fmt.Sprintf("imu_stuck,samples={%d:500}", imuSamples+1), channel: "imu", does: safety.Damp, dueMs: tickMs * float64(imuSamples), names: []safety.Fault{safety.IMUStuck}},
-	{fault: "gyro_nan,samples={1:50}", channel: "imu", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.StateNotFinite}},
-	{fault: "acc_nan,samples={1:50}", channel: "imu", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.StateNotFinite}},
-	{fault: "joint_nan,joint={joint},what={q|dq},samples={1:50}", channel: "joints", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.StateNotFinite}},
-	{fault: "power_nan,joint={joint},samples={1:50}", channel: "joints", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.StateNotFinite}},
-	{fault: "joint_speed,joint={joint},value={29~60},samples={5:20}", channel: "joints", does: safety.Damp, dueMs: 10, names: []safety.Fault{safety.JointSpeed}, needsWalk: true},
-	{fault: "power,w={710:1900},samples={7:30}", channel: "joints", does: safety.Damp, dueMs: 14, names: []safety.Fault{safety.Power, safety.JointSpeed}, needsWalk: true},
-	{fault: "motor_mode,joint={joint},value=8,samples={1:50}", channel: "joints", does: safety.Damp, dueMs: 2, names: []safety.Fault{safety.MotorOverheatMode}},
-	{fault: "motor_mode,joint={joint},value={0|1|2},samples={5:50}", channel: "joints", does: safety.Damp, dueMs: 10, names: []safety.Fault{safety.MotorModeDropped}, needsWalk: true},
-	{fault: "motor_drop,joint={joint}", lasts: [2]float64{0.02, 1}, channel: "joints", does: safety.Damp, dueMs: 10,
+	{fault: "imu_tilt,rad={1.01~1.5},axis={roll|pitch},how=set,samples={1:10}", channel: "imu", does: safety.Damp, dueMs: [2]float64{0, 2}, names: []safety.Fault{safety.Tilt}},
+	{fault: "imu_quat_zero,samples={1:50}", channel: "imu", does: safety.Damp, dueMs: [2]float64{0, 2}, names: []safety.Fault{safety.QuaternionBad}},
+	{fault: "imu_quat_scale,scale={0.1~0.79},samples={1:50}", channel: "imu", does: safety.Damp, dueMs: [2]float64{0, 2}, names: []safety.Fault{safety.QuaternionBad}},
+	{fault: fmt.Sprintf("imu_stuck,samples={%d:500}", imuSamples+1), channel: "imu", does: safety.Damp, dueMs: [2]float64{tickMs * float64(imuSamples-2), tickMs * float64(imuSamples)}, names: []safety.Fault{safety.IMUStuck}},
+	{fault: "gyro_nan,samples={1:50}", channel: "imu", does: safety.Damp, dueMs: [2]float64{0, 2}, names: []safety.Fault{safety.StateNotFinite}},
+	{fault: "acc_nan,samples={1:50}", channel: "imu", does: safety.Damp, dueMs: [2]float64{0, 2}, names: []safety.Fault{safety.StateNotFinite}},
+	{fault: "joint_nan,joint={joint},what={q|dq},samples={1:50}", channel: "joints", does: safety.Damp, dueMs: [2]float64{0, 2}, names: []safety.Fault{safety.StateNotFinite}},
+	{fault: "power_nan,joint={joint},samples={1:50}", channel: "joints", does: safety.Damp, dueMs: [2]float64{0, 2}, names: []safety.Fault{safety.StateNotFinite}},
+	{fault: "joint_speed,joint={joint},value={29~60},samples={5:20}", channel: "joints", does: safety.Damp, dueMs: [2]float64{6, 10}, names: []safety.Fault{safety.JointSpeed}, needsWalk: true},
+	{fault: "power,w={710:1900},samples={7:30}", channel: "joints", does: safety.Damp, dueMs: [2]float64{8, 14}, names: []safety.Fault{safety.Power, safety.JointSpeed}, needsWalk: true},
+	{fault: "motor_mode,joint={joint},value=8,samples={1:50}", channel: "joints", does: safety.Damp, dueMs: [2]float64{0, 2}, names: []safety.Fault{safety.MotorOverheatMode}},
+	{fault: "motor_mode,joint={joint},value={0|1|2},samples={5:50}", channel: "joints", does: safety.Damp, dueMs: [2]float64{6, 10}, names: []safety.Fault{safety.MotorModeDropped}, needsWalk: true},
+	{fault: "motor_drop,joint={joint}", lasts: [2]float64{0.02, 1}, channel: "joints", does: safety.Damp, dueMs: [2]float64{6, 10},
 		names: []safety.Fault{safety.MotorModeDropped}, needsWalk: true},
-	{fault: "temperature_ramp,joint={joint},per_s={20:60}", channel: "heat", does: safety.Damp, dueMs: 4000,
+	{fault: "temperature_ramp,joint={joint},per_s={20:60}", channel: "heat", does: safety.Damp, dueMs: [2]float64{1000, 4000},
 		names: []safety.Fault{safety.MotorHot, safety.MotorOverheatMode}},
-	{fault: "temperature,joint={joint},value={96:127}", channel: "heat", does: safety.Damp, dueMs: 2002, names: []safety.Fault{safety.MotorHot}},
-	{fault: "other_sender,what={damping|pose}", lasts: [2]float64{1, 3}, channel: "joints", does: safety.Damp, dueMs: 540,
+	{fault: "temperature,joint={joint},value={96:127}", channel: "heat", does: safety.Damp, dueMs: [2]float64{1990, 2002}, names: []safety.Fault{safety.MotorHot}},
+	{fault: "other_sender,what={damping|pose}", lasts: [2]float64{1, 3}, channel: "joints", does: safety.Damp, dueMs: [2]float64{0, 540},
 		names: []safety.Fault{safety.AnotherSender, safety.Tilt}, needsWalk: true},
-	{fault: "sport_returns", lasts: [2]float64{1, 3}, channel: "joints", does: safety.Damp, dueMs: 540,
+	{fault: "sport_returns", lasts: [2]float64{1, 3}, channel: "joints", does: safety.Damp, dueMs: [2]float64{0, 540},
 		names: []safety.Fault{safety.AnotherSender, safety.Tilt}, needsWalk: true},
-	{fault: "restart,down={0~0.5}", channel: "states", does: safety.Damp, dueMs: 540, names: []safety.Fault{safety.RobotRestarted, safety.StateStale, safety.TickStuck,
+	{fault: "restart,down={0~0.5}", channel: "states", does: safety.Damp, dueMs: [2]float64{0, 540}, names: []safety.Fault{safety.RobotRestarted, safety.StateStale, safety.TickStuck,
 		safety.MotorModeDropped, safety.AnotherSender}, needsWalk: true},
 
-	{fault: "remote_buttons,buttons=L2+B,samples={1:100}", channel: "remote", does: safety.Cut, dueMs: 2, names: []safety.Fault{safety.RemoteStop}},
+	{fault: "remote_buttons,buttons=L2+B,samples={1:100}", channel: "remote", does: safety.Cut, dueMs: [2]float64{0, 2}, names: []safety.Fault{safety.RemoteStop}},
 }
 
 // event is a trouble at its time.
@@ -239,12 +240,17 @@ func (e *event) meets(o event) bool {
 	switch {
 	case e.channel == o.channel:
 		return overlap(e, &o, 0.4)
-	case e.channel == "states" && o.does > safety.Warn && o.dueMs < 100:
+	case e.channel == "states" && o.looked():
 		return o.at > e.at-outage && o.at < e.end+outage
-	case o.channel == "states" && e.does > safety.Warn && e.dueMs < 100:
+	case o.channel == "states" && e.looked():
 		return e.at > o.at-outage && e.at < o.end+outage
 	}
 	return false
+}
+
+// looked says whether an act begins with the first states that show its cause.
+func (e *event) looked() bool {
+	return e.does > safety.Warn && (e.does < safety.Damp || e.dueMs[1] < 100)
 }
 
 // does is the most severe act that is asked for.
@@ -254,14 +260,6 @@ func (s *schedule) does() safety.Severity {
 		most = max(most, e.does)
 	}
 	return most
-}
-
-// may are the rows of the table that may act though none has to.
-func (s *schedule) may() (all []safety.Fault) {
-	for _, e := range s.events {
-		all = append(all, e.may...)
-	}
-	return all
 }
 
 // ends is how the robot must end.
@@ -275,18 +273,91 @@ func (s *schedule) ends() outcome {
 	return walks
 }
 
-// damped is when a damping frame must have come, in s after the first walking; 0 for none.
-func (s *schedule) damped() (at float64) {
+// shorterS is how much sooner a robot lies that stood still already when it had to sit.
+const shorterS = 1.
+
+// stopped is when the first damping frame may come at the earliest and must have come, in s after the first walking; ok is false for a
+// schedule that never damps.
+func (s *schedule) stopped() (from, to float64, ok bool) {
+	from, to = math.Inf(1), math.Inf(1)
 	for _, e := range s.events {
-		if e.does < safety.Damp {
+		if e.does < safety.Sit {
 			continue
 		}
-		if due := e.at + e.dueMs/1e3; at == 0 || due < at {
-			at = due
+		early := e.at + e.dueMs[0]/1e3
+		if e.does == safety.Sit && slices.ContainsFunc(s.events, func(o event) bool { return o.does == safety.StandHold }) {
+			early -= shorterS
+		}
+		from, to = min(from, early), min(to, e.at+e.dueMs[1]/1e3)
+	}
+	return from, to, !math.IsInf(to, 1)
+}
+
+// satFirst says whether a robot that had to sit lay before anything else came that damps one which stands.
+func (s *schedule) satFirst() bool {
+	sat, damped := math.Inf(1), math.Inf(1)
+	for _, e := range s.events {
+		switch e.does {
+		case safety.Sit:
+			sat = min(sat, e.at+e.dueMs[0]/1e3-shorterS)
+		case safety.Damp:
+			damped = min(damped, e.at+e.dueMs[1]/1e3)
 		}
 	}
-	return at
+	return sat <= damped
 }
+
+// actsFrom is when the first of what acts begins, in s after the first walking.
+func (s *schedule) actsFrom() float64 {
+	from := math.Inf(1)
+	for _, e := range s.events {
+		if e.does > safety.Warn {
+			from = min(from, e.at)
+		}
+	}
+	return from
+}
+
+// stands says whether a robot may stand still for a while, in s after the first walking, though nothing acts: nobody's sticks drive it.
+func (s *schedule) stands(from, to float64) bool {
+	return slices.ContainsFunc(s.events, func(e event) bool {
+		const again = 1. // s, until it walks as before
+		return e.channel == "remote" && e.does == safety.None && e.at < to && e.end+again > from
+	})
+}
+
+// harm is how a robot may come to be stopped though nothing had to happen to it.
+type harm string
+
+const (
+	unharmed harm = ""
+	byRow    harm = "may"    // one of its troubles may bring a row of the table about
+	byThrow  harm = "thrown" // it was thrown over
+)
+
+// harms says how a robot to which nothing had to happen may have come to say this fault, and from when on, in s after the first walking.
+// up is what became of it before it was damped.
+func (s *schedule) harms(fault string, up *bearing) (from float64, by harm) {
+	from = math.Inf(1)
+	thrown := isOne([]safety.Fault{safety.Tilt, safety.JointSpeed}, fault) && (up.fell || up.tilt >= thrownRad)
+	for _, e := range s.events {
+		switch {
+		case isOne(e.may, fault):
+			from, by = min(from, e.at), byRow
+		case thrown && e.throws():
+			if from = min(from, e.at); by == unharmed {
+				by = byThrow
+			}
+		}
+	}
+	return from, by
+}
+
+// thrownRad is a tilt no robot that walks has, unless it is being thrown over.
+const thrownRad = 0.55
+
+// throws says whether a trouble may throw the robot itself over, whatever the agent does.
+func (e *event) throws() bool { return e.channel == "body" || e.channel == "floor" }
 
 // TestChaosSchedules: equal seeds draw equal schedules, each is one that the virtual robot takes, each trouble comes up, and no
 // two of a channel at once.
@@ -322,7 +393,7 @@ func TestChaosSchedules(t *testing.T) {
 		if drawn[c.fault] == 0 {
 			t.Errorf("%s is in none of %d schedules", c.fault, seeds)
 		}
-		if acts := c.does > safety.Warn; acts != (len(c.names) > 0) || (c.does >= safety.Damp) != (c.dueMs > 0) {
+		if acts := c.does > safety.Warn; acts != (len(c.names) > 0) || (c.does >= safety.Sit) != (c.dueMs[1] > 0) || c.dueMs[0] > c.dueMs[1] {
 			t.Errorf("%s: does %v, names %v, due %v ms", c.fault, c.does, c.names, c.dueMs)
 		}
 	}

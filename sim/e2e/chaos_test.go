@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -397,8 +398,19 @@ func inTurn(t *testing.T, soak *promise.Soak, one func(t *testing.T, seed uint64
 // OPENCLAW_SOAK=chaos draws 600.
 func TestChaosLockstep(t *testing.T) {
 	t.Parallel()
-	inTurn(t, promise.NewWord(t, "chaos", 4, 600), chaosLockstep)
+	soak := promise.NewWord(t, "chaos", 4, 600)
+	inTurn(t, soak, chaosLockstep)
+	for by, most := range mostHarm {
+		n, calm := soak.Sum(harmKey(by)), soak.Sum("calm_count")
+		t.Logf("in all: %.0f of %.0f robots to which nothing had to happen came to harm (%s)", n, calm, by)
+		if err := capped(fmt.Sprintf("robots that came to harm (%s)", by), n, calm, most); err != nil && soak.Full() {
+			t.Error(err)
+		}
+	}
 }
+
+// harmKey is a figure of a case's line: that the robot came to harm.
+func harmKey(by harm) string { return "harm: " + string(by) }
 
 func chaosLockstep(t *testing.T, seed uint64, drawn map[string]any) {
 	s := newSchedule(seed)
@@ -424,10 +436,21 @@ func chaosLockstep(t *testing.T, seed uint64, drawn map[string]any) {
 	const sitting = 4.5 // s, of a fault that lasts a second or two, and the way down
 	b.runTo(w + chaosSpan + sitting + 1 + closing)
 	st := b.state()
-	b.judge(b.honest(t, s, &st))
+	b.read()
+	want, by := b.ref.lockstepEnd(s, w, &st)
+	b.judge(want)
 	b.allHappened(s)
-	b.severity(s, w, &st)
 	drawn["events"], drawn["does"], drawn["fault"] = len(s.events), s.does().String(), st.fault()
+	if stops := b.ref.stops; len(stops) > 0 {
+		drawn["stopped_s"] = math.Round((stops[0].t-w)*1e3) / 1e3
+	}
+	if s.does() == safety.None {
+		drawn["calm_count"] = 1
+	}
+	if by != unharmed {
+		drawn[harmKey(by)] = 1
+		t.Logf("came to harm: tilt %.2f rad, fault %s, %s", b.ref.up.tilt, st.fault(), st.Severity)
+	}
 	if t.Failed() {
 		return
 	}
@@ -448,28 +471,6 @@ func chaosLockstep(t *testing.T, seed uint64, drawn map[string]any) {
 	}
 }
 
-// honest is the outcome that is asked for, but for a robot that came to harm though nothing had to act: it was thrown over, or met one of
-// the rows that its troubles may bring about. Then it ends as the table says of that row.
-func (b *bench) honest(t *testing.T, s *schedule, st *state) outcome {
-	b.read()
-	want, fault := s.ends(), st.fault()
-	if want != walks || fault == "" {
-		return want
-	}
-	thrown := []safety.Fault{safety.Tilt, safety.JointSpeed}
-	if !isOne(s.may(), fault) && !(isOne(thrown, fault) && (b.ref.fell || b.ref.tilt >= 0.55)) {
-		return want
-	}
-	t.Logf("came to harm: tilt %.2f rad, fault %s, %s", b.ref.tilt, fault, st.Severity)
-	switch {
-	case st.Severity == safety.StandHold.String() && fault == safety.Tilt.String():
-		return stays
-	case st.Severity == safety.Damp.String():
-		return damps
-	}
-	return want
-}
-
 // allHappened fails for what the schedule asked for and the robot's log does not have.
 func (b *bench) allHappened(s *schedule) {
 	b.t.Helper()
@@ -480,42 +481,6 @@ func (b *bench) allHappened(s *schedule) {
 		}
 		if !slices.ContainsFunc(b.seen, func(r entry) bool { return r.Event == "fault" && r.On && r.Fault == f.String() }) {
 			b.t.Errorf("%s is not in the robot's log", e.text)
-		}
-	}
-}
-
-// severity compares what the agent says it did with what the schedule asks for.
-func (b *bench) severity(s *schedule, walked float64, st *state) {
-	b.t.Helper()
-	most := s.does()
-	if most == safety.None {
-		if st.fault() == "" && (st.Severity != most.String() || st.Mode != "policy") { // a fault: it came to harm, as honest says
-			b.t.Errorf("the agent says mode %s, severity %s without a fault", st.Mode, st.Severity)
-		}
-		return
-	}
-	var names []string
-	sits := false
-	for _, e := range s.events {
-		sits = sits || e.does == safety.Sit
-		for _, f := range e.names {
-			names = append(names, f.String())
-		}
-	}
-	if !slices.Contains(names, st.fault()) {
-		b.t.Errorf("the agent says fault %q, want one of %q", st.fault(), names)
-	}
-	// What would damp a robot that walks says nothing of one that has sat down.
-	if st.Severity != most.String() && !(most == safety.Damp && sits && st.Severity == "sit") {
-		b.t.Errorf("the agent says severity %s, want %v", st.Severity, most)
-	}
-	if mode := map[safety.Severity]string{safety.StandHold: "stand", safety.Cut: "estop"}[most]; mode != "" && st.Mode != mode {
-		b.t.Errorf("the agent says mode %s, want %s", st.Mode, mode)
-	}
-	if due := s.damped(); due > 0 {
-		const slack = 0.05 // s: faults begin with a state, and lost ones hide the next
-		if len(b.ref.stops) == 0 || b.ref.stops[0].t > walked+due+slack {
-			b.t.Errorf("damped: %+v, want by %.3f s", b.ref.stops, walked+due)
 		}
 	}
 }
