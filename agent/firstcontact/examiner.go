@@ -184,7 +184,7 @@ func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 	case e.step.Group() == Joints:
 		var v, speed [go1.Joints]float64
 		for i := range v {
-			v[i], speed[i] = finite(s.Motor[i].Q), finite(s.Motor[i].Dq)-e.rec.Rest.Dq[i].Mean
+			v[i], speed[i] = finite(s.Motor[i].Q), finite(s.Motor[i].Dq)
 		}
 		e.stuck.joints(s)
 		e.moved(nowNs, dt, s, &v, &speed, &e.rec.Joints[e.step.index()], handSign(e.step.index()), &st)

@@ -209,7 +209,8 @@ func TestNames(t *testing.T) {
 		{"joint_noisy: RL_thigh_joint; joint_speed: RL_thigh_joint of 12 degrees a second", joints, scaledSpeed(10, 180/math.Pi)},
 		{"joint_speed: RL_thigh_joint", joints, scaledSpeed(10, 0.6)},
 		{"joint_speed: RL_thigh_joint", joints, scaledSpeed(10, 1.6)},
-		{"joint_speed: RR_hip_joint of 12 stands still", joints, frozen(func(first, s *wire.LowState) { s.Motor[6].Dq = first.Motor[6].Dq })},
+		{"joint_speed: RR_hip_joint of 12 stands still", joints, func(s *wire.LowState) { s.Motor[6].Dq = 0.02 }},
+		{"joint_speed: FL_calf_joint", joints, func(s *wire.LowState) { s.Motor[5].Dq += 1 }},
 		{"joint_speed: FL_thigh_joint; joint_noisy: FL_thigh_joint", joints, func(s *wire.LowState) { s.Motor[4].Dq = -s.Motor[4].Dq + shake(3) }},
 		{"joint_noisy: FL_thigh_joint", joints, func(s *wire.LowState) { s.Motor[4].Dq += shake(3) }},
 		{"joint_speed: FR_hip_joint; joint_speed: FR_thigh_joint; joint_speed: FR_calf_joint", joints, func(s *wire.LowState) {
