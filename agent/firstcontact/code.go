@@ -40,6 +40,7 @@ const (
 	JointReversed
 	JointSpeed
 	JointsSwapped
+	LegsExchanged
 	LegsSwapped
 	JointOrder
 	JointNotAlone
@@ -103,6 +104,7 @@ var Codes = [codeCount]Info{
 	JointReversed:    {"joint_reversed", Fault, "A joint reads the wrong sign", "Do not stand it up: it would drive away from its target. Restore that motor's configuration with the maker's tool."},
 	JointSpeed:       {"joint_speed", Fault, "A joint's speed is not that of its angle", "Do not stand it up: policies and damping go by the speed. Repeat the step once; if it stays so, restore that motor's configuration with the maker's tool, or compare firmware versions."},
 	JointsSwapped:    {"joints_swapped", Fault, "Two joints of a leg are swapped", wires},
+	LegsExchanged:    {"legs_exchanged", Fault, "Every leg answers for the one opposite", "Either a person took them for each other, or the order of the joints is another one: " + Stand + ", and repeat. If it stays so, do not stand it up."},
 	LegsSwapped:      {"legs_swapped", Fault, "Two legs are swapped", wires},
 	JointOrder:       {"joint_order", Fault, "Another joint moves than the one that was moved", "Repeat the step with the named joint; if it stays so, do not stand it up: the order of the joints is another one."},
 	JointNotAlone:    {"joint_not_alone", Fault, "Several joints moved at once", "Repeat the step and hold the others still; if they move by themselves, look for another program that sends."},

@@ -224,7 +224,7 @@ func TestNames(t *testing.T) {
 		{"joints_swapped: FR_hip_joint was moved, FR_calf_joint", joints, swapMotors([2]int{0, 2})},
 		{"legs_swapped: FR and FL", joints, swapMotors([2]int{0, 3}, [2]int{1, 4}, [2]int{2, 5})},
 		{"legs_swapped: FL and RL", joints, swapMotors([2]int{3, 9}, [2]int{4, 10}, [2]int{5, 11})},
-		{"legs_swapped: FR and RR; legs_swapped: FL and RL", joints, swapMotors([2]int{0, 6}, [2]int{1, 7}, [2]int{2, 8}, [2]int{3, 9}, [2]int{4, 10}, [2]int{5, 11})},
+		{"legs_exchanged: front and rear, in all 12 joints; legs_swapped: FR and RR; legs_swapped: FL and RL", joints, swapMotors([2]int{0, 6}, [2]int{1, 7}, [2]int{2, 8}, [2]int{3, 9}, [2]int{4, 10}, [2]int{5, 11})},
 		{"joint_order: FR_hip_joint was moved, FL_hip_joint; joint_order: FL_hip_joint was moved, FR_hip_joint", joints, swapMotors([2]int{0, 3})},
 		{"joint_not_alone: FR_hip_joint", joints, func(s *wire.LowState) { s.Motor[1].Q += 0.9 * (s.Motor[0].Q - 0.02) }},
 		{"foot_force_zero: No foot", feet, func(s *wire.LowState) { s.FootForce = [4]int16{} }},

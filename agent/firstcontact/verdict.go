@@ -297,6 +297,7 @@ func (f *RestFigures) battery(out []Verdict, want int) []Verdict {
 func (r *Record) joints(out []Verdict) []Verdict {
 	var handled [go1.Joints]bool
 	is := func(asked, moved int) bool { return r.Joints[asked].Moved == moved }
+	out = r.exchanged(out)
 	for a := range go1.Legs {
 		for b := a + 1; b < go1.Legs; b++ {
 			swapped := true
@@ -331,8 +332,11 @@ func (r *Record) joints(out []Verdict) []Verdict {
 		if other == i && f.Delta[i]*handSign(i) > 0 && !r.speedAgrees(i) {
 			out = append(out, Verdict{Code: JointSpeed, Step: step, A: i, B: -1, Value: f.BySpeed, Want: f.Turned})
 		}
-		// Which way a joint should have moved that has nothing to do with the one that was asked for, nobody knows.
-		if sign := handSign(i); (other == i || handled[i] || swapped) && f.Delta[other]*sign < 0 {
+		// Which way a joint should have moved that has nothing to do with the one that was asked for, nobody knows; nor a hip that is
+		// exchanged with one of the other side: outwards is + of the one and - of the other, and which of them the hand was at, a person
+		// may have mistaken.
+		unknown := other != i && i%go1.JointsInLeg == go1.Hip && otherSide(i/go1.JointsInLeg, other/go1.JointsInLeg)
+		if sign := handSign(i); (other == i || handled[i] || swapped) && !unknown && f.Delta[other]*sign < 0 {
 			out = append(out, Verdict{Code: JointReversed, Step: step, A: i, B: -1, Value: f.Delta[other], Want: sign * math.Abs(f.Delta[other])})
 		}
 		switch {
@@ -505,6 +509,8 @@ func (v *Verdict) Text() string {
 		detail = fmt.Sprintf("%s was moved, %s answers", joint(v.A), joint(v.B))
 	case JointNotAlone:
 		detail = fmt.Sprintf("when %s was asked for", joint(v.A))
+	case LegsExchanged:
+		detail = fmt.Sprintf("%s, in all %.0f joints that were moved", exchanges[v.A].text, v.Value)
 	case LegsSwapped, FeetSwapped:
 		detail = fmt.Sprintf("%s and %s", leg(v.A), leg(v.B))
 	case FootStuck:
