@@ -169,7 +169,7 @@ func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 		e.began, e.startNs, e.lastNs = true, nowNs, nowNs
 		e.restart(nowNs, s)
 	}
-	dt := min(float64(nowNs-e.lastNs)/1e9, longestDt)
+	dt := min(float64(nowNs-e.lastNs)/1e9, 0.1)
 	e.lastNs = nowNs
 	limit := e.cfg.StepSeconds
 	switch {

@@ -367,6 +367,24 @@ func TestPassBelievesNoResult(t *testing.T) {
 			}
 		}
 	}
+	// It walks without any, of which was measured that they say nothing.
+	for i, change := range []func(r *Record){
+		func(*Record) {}, func(r *Record) { r.Feet[0].Still = false }, func(r *Record) { r.Feet[1].Stuck = false },
+		func(r *Record) { r.Rest.Foot[3].SD = 0.1 }, func(r *Record) { r.Results[FirstFoot] = NotAsked },
+	} {
+		r := good
+		for leg := range go1.Legs {
+			s := FirstFoot + Step(leg)
+			r.forget(s)
+			r.Rest.Foot[leg].SD, r.Results[s] = 0, NotAsked
+			if leg < 2 {
+				r.Results[s], r.Feet[leg].Stuck, r.Feet[leg].Still = TimedOut, true, true
+			}
+		}
+		if change(&r); r.Pass(&cfg) != (i == 0) {
+			t.Errorf("no feet, case %d: passes %v", i, i != 0)
+		}
+	}
 	r := newRecord()
 	for s := range r.Results {
 		r.Results[s] = Passed

@@ -192,7 +192,7 @@ func TestRestWaitsForLegs(t *testing.T) {
 	}
 }
 
-// TestGapInAMove: what a joint's speed said while no state came is not asked of it.
+// TestGapInAMove: what a joint's speed said while no state came nobody knows; at most it is asked for once more.
 func TestGapInAMove(t *testing.T) {
 	cfg := testConfig()
 	const step, gap = FirstJoint + 4, int64(300e6)
@@ -233,5 +233,78 @@ func TestSpeedNeverMeasured(t *testing.T) {
 	f.Turned, f.BySpeed, f.WayS = 0, 0, 0
 	if e := New(cfg, &old); old.Pass(&cfg) || e.Kept(FirstJoint+7) || !e.Kept(FirstJoint+6) {
 		t.Errorf("passes %v, kept %v and %v", old.Pass(&cfg), e.Kept(FirstJoint+7), e.Kept(FirstJoint+6))
+	}
+}
+
+// TestFrictionHolds: a leg that stays where it was let go is told of, and asked for all the same, from there.
+func TestFrictionHolds(t *testing.T) {
+	cfg := testConfig()
+	cfg.StepSeconds = 10
+	const step = FirstJoint + 4
+	h := newHung(29)
+	e := New(cfg, nil)
+	h.step(t, e, Rest, nil)
+	h.acts = []act{{step: step, fromNs: h.nowNs - 1e9, size: 0.6, by: hand{stayNs: 1e12}}}
+	e.Begin(step)
+	var s wire.LowState
+	began, waited := h.nowNs, int64(0)
+	for st := (Status{}); st.Phase != Done; {
+		h.state(&s)
+		if st = e.Add(h.nowNs, &s); st.Hint == HintPutBack {
+			waited = h.nowNs - began
+		}
+		if st.Phase == Asking && st.Changed {
+			h.ask(step, st.Part, st.Tries)
+		}
+	}
+	f := &e.Record().Joints[4]
+	if e.Record().Results[step] != Passed || f.Tries != 1 || waited < staysNs || waited > staysNs+1e9 || math.Abs(f.Delta[4]-0.35) > 0.02 {
+		t.Errorf("%s after %d ms of waiting: %+v", e.Record().Results[step], waited/1e6, f)
+	}
+}
+
+// TestSpeedAgrees: by how much speed and angle may differ, and what noise makes of it.
+func TestSpeedAgrees(t *testing.T) {
+	for _, c := range []struct {
+		turned, bySpeed, sd, way float64
+		want                     bool
+	}{
+		{0.3, 0.3, 0.05, 0.5, true}, {-0.3, -0.3, 0.05, 0.5, true}, {0.3, -0.3, 0.05, 0.5, false}, {-0.3, 0.3, 0.05, 0.5, false},
+		{0.3, 0.2, 0, 0.5, false}, {0.3, 0.22, 0, 0.5, true}, {0.3, 0.41, 0, 0.5, true}, {0.3, 0.43, 0, 0.5, false},
+		{0.3, 0.1, 1, 0.5, true}, {0.3, 0.05, 1, 0.5, false}, {0.3, 0.53, 1, 0.5, true}, {0.3, 0.6, 1, 0.5, false}, // 0.126 rad of noise
+		{0.3, 0.1, 1, 0.1, false}, // less in a shorter time
+		{0.3, -0.1, 100, 0.5, true}, {0.3, -0.3, 100, 0.5, false}, {0.3, 0.9, 100, 0.5, false},
+		{0, 0, 0.05, 0.5, false}, {0.04, 0.04, 0.05, 0.5, false}, {0.06, 0.06, 0.05, 0.5, true},
+	} {
+		r := newRecord()
+		r.Rest.Dq[7].SD, r.Joints[7].Turned, r.Joints[7].BySpeed, r.Joints[7].WayS = c.sd, c.turned, c.bySpeed, c.way
+		if got := r.speedAgrees(7); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestNoiseIsNoCreep: what an angle jumps from state to state is not waited for.
+func TestNoiseIsNoCreep(t *testing.T) {
+	cfg := testConfig()
+	cfg.RestSeconds = 0.5
+	for seed := range uint64(8) {
+		h := newHung(40 + seed)
+		h.wrong = func(s *wire.LowState) {
+			for i := range s.Motor {
+				s.Motor[i].Q += float32(0.02 * h.draw.NormFloat64())
+			}
+		}
+		e := New(cfg, nil)
+		e.Begin(Rest)
+		var s wire.LowState
+		began := h.nowNs
+		for st := (Status{}); st.Phase != Done; {
+			h.state(&s)
+			st = e.Add(h.nowNs, &s)
+		}
+		if ms := (h.nowNs - began) / 1e6; ms > 510 {
+			t.Errorf("seed %d: at rest for %d ms", seed, ms)
+		}
 	}
 }

@@ -49,10 +49,7 @@ type moveTrack struct {
 // way is a part of a move: how far by the value itself, and by its speed.
 type way struct{ from, by, bySpeed, seconds float64 }
 
-const (
-	longestDt = 0.1 // s between two states; what happened in a longer one nobody knows
-	swingS    = 2.0
-)
+const swingS = 2.0
 
 // follow sums the speeds up.
 func (m *moveTrack) follow(dt float64, raw *[go1.Joints]float64) {
@@ -62,9 +59,7 @@ func (m *moveTrack) follow(dt float64, raw *[go1.Joints]float64) {
 		w := &m.ways[i]
 		w.bySpeed += m.speed[i] * dt
 		w.seconds += dt
-		if w.by = m.v[i] - w.from; dt >= longestDt {
-			*w = way{from: m.v[i]}
-		}
+		w.by = m.v[i] - w.from
 		m.swing[i] = (m.swing[i] + m.speed[i]*dt) * (1 - dt/swingS)
 		m.swung[i] = max(m.swung[i], math.Abs(m.swing[i]))
 	}
