@@ -395,21 +395,29 @@ var doctorHost = []doctorHostRow{
 	}},
 	{"hang_aborted", "error", func(t *testing.T) diagnosis {
 		robot := hungRobotWith(t, func(c *virtual.Config) { c.Lockstep = false })
-		done := make(chan struct{})
+		ended, done := make(chan struct{}), make(chan struct{})
 		go func() { // whoever stands beside it has the last word
 			defer close(done)
-			for end := time.Now().Add(patience); robot.Status().LastTorque <= 0 && time.Now().Before(end); {
-				time.Sleep(time.Millisecond)
+			for robot.Status().LastTorque <= 0 {
+				select {
+				case <-ended:
+					return
+				case <-time.After(time.Millisecond):
+				}
 			}
 			robot.Fault("remote_buttons,buttons=L2+B@now")
 		}()
 		d := runDoctor(t, nil, robot, "--hang-test", "--hung", "--set", "first_contact.dir="+passedContact(t))
+		close(ended)
 		<-done
 		robot.Stop()
+		if d.late() {
+			t.Skip("this machine stands still too often for a hang test")
+		}
 		if s := robot.Summary(); s.DampingTick < 0 || s.TorqueAfter != 0 || robot.Status().Class != virtual.ClassDamping {
 			t.Errorf("broken off, but not damped: %+v", s)
 		}
-		if f := d.find("hang_aborted"); f != nil && !strings.Contains(f.Text, "remote_stop") && !d.late() {
+		if f := d.find("hang_aborted"); f != nil && !strings.Contains(f.Text, "remote_stop") {
 			t.Errorf("%+v", f)
 		}
 		return d

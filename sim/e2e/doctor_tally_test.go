@@ -32,7 +32,6 @@ func (d *diagnosis) note() {
 // doctorTally counts the rows of TestDoctorNames.
 type doctorTally struct {
 	mu      sync.Mutex
-	rows    int
 	ended   int               // skipped ones too
 	lacking []string          // names that this machine does not let be made
 	refused map[string][]byte // results of robots that did not pass, by their row
@@ -40,7 +39,6 @@ type doctorTally struct {
 
 // run is one row, beside others.
 func (y *doctorTally) run(t *testing.T, name, makes string, try func(*testing.T)) {
-	y.rows++
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
 		defer func() {
@@ -68,7 +66,7 @@ func (y *doctorTally) failed(row string, result []byte) {
 // check: every name of doctor's own table was given in this run, but for what this machine does not let be made.
 func (y *doctorTally) check(t *testing.T) {
 	t.Helper()
-	if y.ended < y.rows { // some were not asked for
+	if y.ended < len(doctorRows)+len(doctorHost) { // some were not asked for
 		return
 	}
 	out, err := exec.Command(filepath.Join(binDir, "clawagent"), "doctor", "--codes", "--json").Output()

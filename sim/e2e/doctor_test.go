@@ -96,6 +96,7 @@ var doctorRows = []doctorRow{
 	{names: "joint_order", faults: []string{"motors_swapped,a=FR_hip,b=RL_hip@0"}, steps: "FR_hip_joint RL_hip_joint"},
 	{names: "legs_exchanged legs_swapped feet_swapped", faults: []string{"joint_order,order=legged_gym@0", "feet_swapped,a=FR,b=FL@0", "feet_swapped,a=RR,b=RL@0"},
 		steps: legSteps + "FR_foot FL_foot RR_foot RL_foot"},
+	{names: "joint_order joint_range", faults: []string{"joint_order,order=isaac@0"}, steps: "FR_hip_joint FR_thigh_joint FR_calf_joint"},
 	{names: "foot_order", faults: []string{"feet_swapped,a=FR,b=FL@0", "feet_swapped,a=FL,b=RR@0"}, steps: "FR_foot FL_foot RR_foot"},
 	{names: "remote_buttons", faults: []string{"buttons_swapped,a=L2,b=R2@0"}, steps: "remote_stop remote_buttons", args: []string{"--timeout", inVain}},
 	{names: "remote_sticks", faults: []string{"stick_reversed,stick=ly@0"}, steps: "remote_sticks"},
@@ -205,6 +206,9 @@ func (row *doctorRow) try(t *testing.T, passed string, tally *doctorTally) {
 	for try := 0; row.kind == hang && d.late() && try < 5; try++ { // the machine stood still, and the test was broken off
 		t.Log(d.find("hang_aborted").Text)
 		d = runDoctor(t, p, robot, args...)
+	}
+	if row.kind == hang && d.late() {
+		t.Skip("this machine stands still too often for a hang test")
 	}
 	names, warns := strings.Fields(row.names), strings.Fields(row.warns)
 	for _, n := range names {
