@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,7 +47,7 @@ func init() {
 			}()
 		}
 	case "eat": // takes memory and gives it back, over and over
-		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // whom the kernel ends first
+		_ = os.WriteFile("/proc/self/oom_score_adj", []byte(endFirst), 0) // whom the kernel ends first
 		go eat()
 	case "meter":
 		meter()
@@ -85,6 +86,9 @@ func child(t *testing.T, part string) (in io.WriteCloser, out *bufio.Reader, cmd
 }
 
 const eatBytes = 256 << 20
+
+// endFirst is the oom_score_adj of whom the kernel ends before any other.
+const endFirst = "1000"
 
 func eat() {
 	for {
@@ -125,6 +129,8 @@ const (
 )
 
 func meter() {
+	// A page of it that has to be fetched first is no stall of the machine. Where the system refuses, it only seems to stall more.
+	_ = unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT)
 	var cores unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &cores); err != nil {
 		fmt.Fprintln(os.Stderr, "stall meter:", err)
@@ -270,6 +276,11 @@ func pause(pid int, d time.Duration) (held, error) {
 		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 			return h, err
 		}
+		for end := h.fromUs + int64(patience/time.Microsecond); !stopped(pid); sleep(100 * time.Microsecond) {
+			if monotonicUs() > end {
+				return h, fmt.Errorf("process %d goes on behind SIGSTOP", pid)
+			}
+		}
 		sleep(d)
 		// The guard ends an agent that was stopped between its last look and the kernel: nobody is left to go on.
 		if err = unix.Kill(pid, unix.SIGCONT); errors.Is(err, unix.ESRCH) {
@@ -278,6 +289,78 @@ func pause(pid int, d time.Duration) (held, error) {
 		h.toUs = monotonicUs()
 		return h, err
 	})
+}
+
+// stopped says whether a signal has stopped a process, or ended it.
+func stopped(pid int) bool {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return true
+	}
+	for _, task := range tasks {
+		fields, err := procStat(fmt.Sprintf("/proc/%d/task/%s/stat", pid, task.Name()))
+		if err == nil && strings.ContainsAny(fields[0], "TZX") {
+			return true
+		}
+	}
+	return false
+}
+
+// procStat are the fields of a stat file of proc(5) behind the command's name; the first is the state.
+func procStat(path string) ([]string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(fields) < 13 {
+		return nil, fmt.Errorf("%s: %q", path, b)
+	}
+	return fields, nil
+}
+
+// used is what a process has used of the machine.
+type used struct {
+	cpu  time.Duration // of processors
+	most int           // bytes of memory at once
+}
+
+func usedBy(pid int) (*used, error) {
+	fields, err := procStat(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	user, err := strconv.Atoi(fields[11])
+	system, e := strconv.Atoi(fields[12])
+	status, e2 := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err := errors.Join(err, e, e2); err != nil {
+		return nil, err
+	}
+	const tick = 10 * time.Millisecond
+	u := &used{cpu: time.Duration(user+system) * tick}
+	for line := range strings.Lines(string(status)) {
+		if most, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			_, err = fmt.Sscanf(most, "%d kB", &u.most)
+			u.most <<= 10
+		}
+	}
+	return u, err
+}
+
+// spun fails for a program that did not keep a processor busy.
+func (u *used) spun(d time.Duration) error {
+	if u.cpu < d/10 {
+		return fmt.Errorf("the busy program had a processor for %v of %v", u.cpu, d)
+	}
+	return nil
+}
+
+// ate fails for one that never had what it takes at a time.
+func (u *used) ate(time.Duration) error {
+	if u.most < eatBytes {
+		return fmt.Errorf("the program that eats memory had %d bytes", u.most)
+	}
+	return nil
 }
 
 // deadlock holds one thread of another process, as a lock would that it never gets, and nothing else of that process, for a time.
@@ -318,7 +401,7 @@ func deadlock(tid int, d time.Duration) (held, error) {
 
 // smallDisk is a folder on a disk of 8 MiB that is nearly full, where the system lets us make one.
 func smallDisk(t *testing.T) (dir string, err error) {
-	const left = 16 << 10
+	const left = 1 << 20 // far more than a journal has of a storm: what fills it is what can make room again
 	dir = t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
 		return "", fmt.Errorf("mount of a tmpfs: %w", err)
@@ -331,12 +414,12 @@ func smallDisk(t *testing.T) (dir string, err error) {
 	return dir, os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 8<<20-left), 0o600)
 }
 
-// memoryGroup makes a group of processes that may have so many bytes together.
-type memoryGroup struct{ dir string }
+// memoryGroup is a group of processes that may have so many bytes together.
+type memoryGroup struct{ dir, events string }
 
 func newMemoryGroup(t *testing.T, bytes int) (*memoryGroup, error) {
-	for _, at := range []struct{ root, limit string }{
-		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"},
+	for _, at := range []struct{ root, limit, events string }{
+		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.oom_control"}, {"/sys/fs/cgroup", "memory.max", "memory.events"},
 	} {
 		if _, err := os.Stat(filepath.Join(at.root, "cgroup.procs")); err != nil {
 			continue
@@ -345,7 +428,7 @@ func newMemoryGroup(t *testing.T, bytes int) (*memoryGroup, error) {
 		if err != nil {
 			return nil, err
 		}
-		g := &memoryGroup{dir}
+		g := &memoryGroup{dir, filepath.Join(dir, at.events)}
 		t.Cleanup(func() {
 			// A group goes when the last process of it has; what lives on goes back first.
 			if left, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); err == nil {
@@ -365,4 +448,33 @@ func newMemoryGroup(t *testing.T, bytes int) (*memoryGroup, error) {
 // add moves a process into the group.
 func (g *memoryGroup) add(pid int) error {
 	return os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+}
+
+// addEater is add for a program that eats memory, as soon as the kernel knows that it is to be ended first: until then it would be another.
+func (g *memoryGroup) addEater(pid int) error {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
+		switch {
+		case err != nil:
+			return err
+		case strings.TrimSpace(string(score)) == endFirst:
+			return g.add(pid)
+		case time.Now().After(end):
+			return fmt.Errorf("process %d does not ask to be ended first", pid)
+		}
+	}
+}
+
+// ended is how many processes of the group the kernel has ended for want of memory.
+func (g *memoryGroup) ended() (n int, err error) {
+	b, err := os.ReadFile(g.events)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if count, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			return strconv.Atoi(strings.TrimSpace(count))
+		}
+	}
+	return 0, fmt.Errorf("%s has no oom_kill: %q", g.events, b)
 }

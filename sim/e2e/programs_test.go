@@ -61,7 +61,8 @@ func testMain(m *testing.M) (int, error) {
 	if _, err := os.Stat(lib); err == nil && os.Getenv("OPENCLAW_ONNXRUNTIME") == "" {
 		os.Setenv("OPENCLAW_ONNXRUNTIME", lib)
 	}
-	// Robots in real time sleep most of the time: more of them than there are cores may walk at once. Those in lockstep take turns.
+	// Robots in real time sleep most of the time: more of them than there are cores may walk at once. Those in lockstep take turns, and
+	// storms, which keep cores busy and stop programs, come one at a time.
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
 		if err := p.Value.Set(strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
