@@ -26,7 +26,8 @@
 // Where time is the point a test measures beside it how long the machine stood still (stallMeter, a process of its own). A stall is a
 // reason for what it explains and for nothing else: a robot that it damped before anything was done is walked again, a trip that it does
 // not explain fails, and what it let not be done in some tries is not done, neither passed nor failed. Bounds grow by the stall that was
-// measured, and what came before what is told by the kernel's stamps and the robot's clock.
+// measured, and what came before what is told by the kernel's stamps and the robot's clock. Excuses are counted case by case, and a full
+// soak fails where they are too many, or where a kind of blow was never struck.
 //
 // # In one process
 //
