@@ -308,3 +308,65 @@ func TestNoiseIsNoCreep(t *testing.T) {
 		}
 	}
 }
+
+// TestSpeedAloneIsNoMove: noise and a constant in the speed of a joint that nobody moves do not pass for a move that its angle missed.
+func TestSpeedAloneIsNoMove(t *testing.T) {
+	cfg := testConfig()
+	cfg.StepSeconds = 20
+	const step = FirstJoint + 7
+	for _, c := range []struct{ noise, constant float64 }{{4, 0}, {0, 0.05}} {
+		h := newHung(30)
+		h.errs = func(s Step, _ int) (Step, float64) { return s, 0 }
+		h.wrong = func(s *wire.LowState) { s.Motor[7].Dq += float32(c.noise*h.draw.NormFloat64() + c.constant) }
+		r := h.step(t, New(cfg, nil), step, nil)
+		if v := named(r, &cfg); r.Results[step] != TimedOut || r.Joints[7].Stuck || !strings.HasPrefix(v[len(v)-1], "nothing_seen") {
+			t.Errorf("%+v: %s: %q", c, r.Results[step], v)
+		}
+	}
+	// And a joint whose speed is wrong is asked for once more, and has failed then.
+	h := newHung(31)
+	h.wrong = scaledSpeed(7, -1)
+	if r := h.step(t, New(cfg, nil), step, nil); r.Results[step] != Failed || r.Joints[7].Tries != 2 {
+		t.Errorf("%s: %+v", r.Results[step], r.Joints[7])
+	}
+}
+
+// TestPutBackIsToldOnce: at its edge noise does not tell it again and again; of a foot it is told, too; and nobody is told of a robot that
+// was not seen at rest.
+func TestPutBackIsToldOnce(t *testing.T) {
+	cfg := testConfig()
+	for _, c := range []struct {
+		step   Step
+		size   float64
+		rested bool
+		want   []Hint
+	}{
+		{FirstJoint + 4, 0.1 / 0.35, true, []Hint{HintPutBack, NoHint}},
+		{FirstFoot + 2, 0.6, true, []Hint{HintPutBack, NoHint}},
+		{FirstFoot + 2, 0.2, true, []Hint{NoHint}},
+		{FirstJoint + 4, 1, false, []Hint{NoHint}},
+	} {
+		h := newHung(32)
+		e := New(cfg, nil)
+		if c.rested {
+			h.step(t, e, Rest, nil)
+		}
+		h.acts = []act{{step: c.step, fromNs: h.nowNs - 1e9, size: c.size, by: hand{stayNs: 2e9, creepS: 1}}}
+		h.wrong = func(s *wire.LowState) { s.Motor[4].Q += float32(0.01 * h.draw.NormFloat64()) }
+		e.Begin(c.step)
+		var s wire.LowState
+		var seen []Hint
+		for st := (Status{}); st.Phase != Asking; {
+			h.state(&s)
+			if st = e.Add(h.nowNs, &s); len(seen) == 0 || seen[len(seen)-1] != st.Hint {
+				seen = append(seen, st.Hint)
+			}
+			if st.Phase == Done {
+				t.Fatalf("%+v: never asked", c)
+			}
+		}
+		if !slices.Equal(seen, c.want) {
+			t.Errorf("%+v: %v", c, seen)
+		}
+	}
+}
