@@ -3,7 +3,7 @@
 // sensor, sign, unit or wire is not as written.
 //
 //	Begin(step) ─▶ settling ─▶ asking ──motion seen──▶ done ─▶ Record ─▶ Verdicts: imu_mirror_x, joints_swapped, ...
-//	LowState, t ─▶ Add ───▲      │  └─────wrong one──▶ again, once: people err too
+//	LowState, t ─▶ Add ───▲      │  └─────wrong one──▶ again: people err too
 //	                      └──────┘  └─────no time left─▶ timed out
 //
 // It is pure: states come in with their times, figures and verdicts go out; there is no I/O, and no allocation for a state. A
@@ -20,5 +20,10 @@
 // their own: the quaternion from its value before and at the peak, the gyroscope by its integral between, the accelerometer by the
 // way gravity went in the body's frame (about x and y only). A mirror image about the axis k (as of an IMU whose axis k points the
 // other way, or a left-handed driver) shows vectors with component k reversed and turns with the two other components reversed; an
-// IMU that is only turned about k reverses the same turns, but then gravity says which of the two it is.
+// IMU that is only turned about k reverses the same turns, but then gravity says which of the two it is. One that is turned about its
+// vertical axis by less shows in pitch and roll alike, where a person's want of care does not.
+//
+// It hangs on a rope, and the person is no machine. A tip is judged by its tilt, whatever the rope turns meanwhile; a yaw begins where it
+// began to be quick, since a slow one may be the rope's; what comes back to where it was first asked for is no motion; and a jerk at the
+// beginning, which the accelerometer takes for a tilt, is waited for. Hint says what is waited for.
 package firstcontact

@@ -65,10 +65,6 @@ const (
 	slow   = 0.1 // rad/s, with which no motion begins
 )
 
-// atPeak: what is seen while so much of the peak is there counts as the peak. The later, the stiller: a hand that stops shakes the
-// accelerometer.
-const atPeak = 0.92
-
 // jerkNs is how long a hand that begins shakes the accelerometer at most.
 const jerkNs = int64(200e6)
 
@@ -90,7 +86,8 @@ type turnTrack struct {
 
 	from    quat
 	accFrom vec
-	// mark is where it began to be quick: what the rope turns, and a gyroscope drifts, until a hand begins counts for nothing.
+	// mark is where the motion began. Of a yaw that is where it began to be quick: what the rope turns, and a gyroscope drifts by what the
+	// rope turned at rest, counts for nothing.
 	mark   TurnFigures
 	markNs int64
 	raw    vec     // integral of the gyroscope since; no quaternion, which would wrap where the unit is degrees
@@ -228,7 +225,7 @@ func (e *Examiner) motion(nowNs int64, dt float64, s *wire.LowState, st *Status)
 		st.Hint = HintOtherAxis
 	}
 	t.lag += (far - t.lag) * min(1, dt/quickS)
-	if max(far, fa) < turnWant/2 && math.Abs(far-t.lag) < slow*quickS && !(axis == 2 && t.quatDead) {
+	if axis == 2 && !t.quatDead && far < turnWant/2 && math.Abs(far-t.lag) < slow*quickS {
 		t.mark, t.markNs = TurnFigures{From: q, AccFrom: t.acc}, nowNs
 		for i := range t.gyro {
 			t.raw[i], t.gyro[i] = t.raw[i]-t.gyro[i], 0 // what has come since is as late as the orientation
@@ -239,7 +236,7 @@ func (e *Examiner) motion(nowNs int64, dt float64, s *wire.LowState, st *Status)
 	if far > t.peak*1.02 || t.peakNs == 0 {
 		t.peak, t.peakNs = far, nowNs
 	}
-	if far >= atPeak*t.peak {
+	if far >= t.peak {
 		t.at = t.mark
 		t.at.Seconds, t.at.To, t.at.AccTo, t.at.Gyro = float64(nowNs-t.markNs)/1e9, q, t.acc, t.gyro
 	}

@@ -35,7 +35,7 @@ type roped struct {
 	hintNs   int64
 	asked    int
 	acted    int // of acts
-	told     func(Hint)
+	told     func(*Status)
 	unsaid   int // states in which something was waited for, and nobody said what
 }
 
@@ -149,7 +149,7 @@ func (r *roped) hear(step Step, st *Status) {
 		r.hint, r.hintNs = st.Hint, r.nowNs
 	}
 	if r.told != nil {
-		r.told(st.Hint)
+		r.told(st)
 	}
 	// A hint is heeded once it has stood for a second.
 	if r.hint != NoHint && r.nowNs-r.hintNs > 1e9 && r.actNs == 0 {
@@ -183,11 +183,14 @@ func (r *roped) hear(step Step, st *Status) {
 	r.actNs = r.nowNs + int64(wait*1e9)
 }
 
-// examine goes through rest and the motions.
-func (r *roped) examine(cfg Config) *Record {
+// examine goes through some steps: where none is named, through rest and the motions.
+func (r *roped) examine(cfg Config, steps ...Step) *Record {
+	if len(steps) == 0 {
+		steps = []Step{Rest, NoseDown, RollLeft, YawLeft}
+	}
 	e := New(cfg, nil)
 	var s wire.LowState
-	for step := Rest; step < FirstJoint; step++ {
+	for _, step := range steps {
 		if !e.Begin(step) {
 			continue
 		}
@@ -278,6 +281,7 @@ func TestClumsyPeoplePassNoWrongIMU(t *testing.T) {
 // long it was held.
 func TestTheWayBackIsNoTurn(t *testing.T) {
 	cfg := DefaultConfig()
+	cfg.StepSeconds = 15
 	for axis, step := range []Step{RollLeft, NoseDown, YawLeft} {
 		wrong := mirror((axis + 1) % 3)
 		for _, a := range []struct{ there, stays, back float64 }{
@@ -299,6 +303,26 @@ func TestTheWayBackIsNoTurn(t *testing.T) {
 	}
 }
 
+// TestTheWayBackThroughHomeIsNoTurn: the second try may begin a little off, and a swing from there through where it began is no turn.
+func TestTheWayBackThroughHomeIsNoTurn(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.StepSeconds = 15
+	r := newRoped(1)
+	r.drift, r.sway, r.wrong = 0, 0, mirror(0)
+	r.acts = func(Step) (handAct, bool) {
+		return handAct{by: vec{0, 0, []float64{0.45, -0.28}[min(r.acted, 1)]}, there: 4e8, stays: 3e9, backNs: 4e8}, r.acted < 2
+	}
+	r.told = func(st *Status) {
+		if st.Tries == 1 && st.Phase == Settling {
+			r.yawStart = 0.15 // the hand brings it back so far
+		}
+	}
+	rec := r.examine(cfg, Rest, YawLeft)
+	if rec.Results[YawLeft] != Failed || r.acted != 2 || r.asked != 2 {
+		t.Errorf("%s after %d acts, asked for %d times: %+v", rec.Results[YawLeft], r.acted, r.asked, rec.Motions[2])
+	}
+}
+
 // TestYawOfTheRope: a nose that the rope turns, either way, is no motion, and its person is told to turn it back.
 func TestYawOfTheRope(t *testing.T) {
 	cfg := DefaultConfig()
@@ -309,9 +333,46 @@ func TestYawOfTheRope(t *testing.T) {
 		r.acts = func(s Step) (handAct, bool) {
 			return handAct{by: vec{0, 0, rad}, there: 7e9, stays: 1e12}, s == YawLeft && r.acted == 0
 		}
-		r.told = func(h Hint) { told[h] = true }
+		r.told = func(st *Status) { told[st.Hint] = true }
 		if rec := r.examine(cfg); rec.Results[YawLeft] != TimedOut || !told[HintSlow] {
 			t.Errorf("by %v: %s, told %v", rad, rec.Results[YawLeft], told)
 		}
+	}
+}
+
+// TestWrongTurnIsTurnedBack: who turned the wrong way and holds it there is told how far to turn it back, whatever the sign that is read,
+// and passes with the second try; who turns it where it is to be tipped is told so.
+func TestWrongTurnIsTurnedBack(t *testing.T) {
+	cfg := DefaultConfig()
+	r := newRoped(3)
+	r.drift, r.sway = 0, 0
+	off := 0.0
+	r.acts = func(s Step) (handAct, bool) {
+		h := handAct{there: 6e8, stays: 5e8, backNs: 6e8}
+		if h.by[2] = 0.5; r.asked == 1 {
+			h.by[2], h.stays, h.backNs = -0.5, 4e9, 1e9
+		}
+		return h, s == YawLeft
+	}
+	r.told = func(st *Status) {
+		if st.Hint == HintBack {
+			off = max(off, st.Value)
+		}
+	}
+	rec := r.examine(cfg, Rest, YawLeft)
+	if f := &rec.Motions[2]; rec.Results[YawLeft] != Passed || f.Tries != 2 || math.Abs(off-0.5) > 0.02 {
+		t.Errorf("%s in %d tries, told to turn it back by %.2f rad: %q", rec.Results[YawLeft], f.Tries, off, named(rec, &cfg))
+	}
+
+	r = newRoped(4)
+	r.drift, r.sway = 0, 0
+	told := false
+	r.acts = func(s Step) (handAct, bool) {
+		return handAct{by: vec{0, 0, 0.5}, there: 6e8, stays: 2e9, backNs: 6e8}, s == NoseDown
+	}
+	r.told = func(st *Status) { told = told || st.Hint == HintOtherAxis }
+	cfg.StepSeconds = 5
+	if rec := r.examine(cfg, Rest, NoseDown); rec.Results[NoseDown] != TimedOut || !told {
+		t.Errorf("turned where it was to be tipped: %s, told %v", rec.Results[NoseDown], told)
 	}
 }
