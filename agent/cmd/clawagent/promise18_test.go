@@ -36,7 +36,7 @@ import (
 // The modules beside the loop, and what each of them does wrong, once, in its own goroutine.
 var (
 	modules = [...]string{"handler", "scrape", "look at the clock", "policy", "journal", "arming"}
-	wrongs  = [...]string{"panic", "deadlock", "leak 1 GiB", "100 % CPU", "10 000 goroutines"}
+	wrongs  = [...]string{"panic", "deadlock", "leak 1 GiB", "100 % CPU", flood}
 )
 
 // culprit is the module that goes wrong when it is next at work.
@@ -81,7 +81,7 @@ func (c *culprit) at(module string) {
 				c.spins++
 			}
 		}
-	case "10 000 goroutines":
+	case flood:
 		many := 10_000
 		if len(buildFlags) > 0 {
 			many = 5_000 // the race detector dies of more than 8128
@@ -284,7 +284,8 @@ func (w *crew) ask(method, path, body string, limit time.Duration) int {
 //	arming                  nothing is sent, unless it comes back; a panic ends the program
 //
 // The loop ticks on; a stop over HTTP is obeyed; and where the program must end it damps first, for half a second. OPENCLAW_SOAK=18 runs
-// each 80 times in lockstep, and 40 times in real time, where the deadlines missed meanwhile may not be more than just before. The restart
+// each 80 times in lockstep, and 40 times in real time, where the deadlines missed meanwhile may not be more than just before, and than the
+// machine's own stalls come to. A flood of goroutines is held to less, see floodShare. The restart
 // after such an end is systemd's, whose units do not exist yet, and is not covered; nor are recorder and fleet, which do not either.
 // What of this needs no mistake inside the agent is done to the built one in TestPromise18Built.
 func TestPromise18(t *testing.T) {
@@ -315,10 +316,10 @@ func TestPromise18(t *testing.T) {
 		drawn["mode"], drawn["fault"], drawn["ended"] = o.Mode, o.Fault, o.Ended
 		return drawn
 	})
-	// A case is tried again for a deadline or two; all together they may not come to more than just before either, but by chance.
+	// A case is tried again for its deadlines; all together they may not come to more than just before either, but by chance.
 	missedBefore, ticksBefore, missed, ticks := soak.Sum("missed_before"), soak.Sum("ticks_before"), soak.Sum("missed"), soak.Sum("ticks")
-	t.Logf("in real time %.0f deadlines missed in %.0f ticks, and %.0f in %.0f just before; %.0f tries beside a stall of the machine are not among them",
-		missed, ticks, missedBefore, ticksBefore, soak.Sum("stalled"))
+	t.Logf("in real time %.0f deadlines missed in %.0f ticks, and %.0f in %.0f just before; in a flood of goroutines %.0f in %.0f; %.0f tries beside a stall of the machine are not among them",
+		missed, ticks, missedBefore, ticksBefore, soak.Sum("missed_in_flood"), soak.Sum("ticks_in_flood"), soak.Sum("stalled"))
 	if chance := (missedBefore + missed) * ticks / max(ticks+ticksBefore, 1); soak.Full() && missed > chance+4*math.Sqrt(chance)+4 {
 		t.Errorf("of as many without a difference %.0f would be", chance)
 	}
@@ -347,6 +348,9 @@ const (
 	meterPart = "meter"
 	told      = "outcome of promise 18: "
 	stallNs   = int64(10e6) // of the machine, from which what its loop did shows nothing
+	// floodShare: every 10 ms or so Go's scheduler takes the loop's goroutine from its thread, whatever that one's priority, and gives it
+	// back behind all that are ready to run, which takes thousands of them some milliseconds. One deadline in so many may be missed then.
+	flood, floodShare = "10 000 goroutines", 50
 )
 
 func (o *outcome) tell() {
@@ -365,13 +369,17 @@ func inRealTime(t *testing.T, seed uint64, drawn map[string]any) {
 	}
 	const tries = 3
 	ask := startMeter(t)
-	sums := map[string]uint64{"missed_before": 0, "ticks_before": 0, "missed": 0, "ticks": 0, "stalled": 0}
+	sums := map[string]uint64{"missed_before": 0, "ticks_before": 0, "missed": 0, "ticks": 0, "missed_in_flood": 0, "ticks_in_flood": 0, "stalled": 0}
+	in := ""
+	if drawn["wrong"] == flood {
+		in = "_in_flood"
+	}
 	for try := 1; ; try++ {
 		ask()
 		cmd := exec.Command(os.Args[0], "-test.run=^TestPromise18$", "-test.timeout="+(5*patience).String())
 		cmd.Env = append(os.Environ(), insideEnv+"="+strconv.FormatUint(seed, 10))
 		out, err := cmd.CombinedOutput()
-		stall := ask()
+		stall, machine := ask()
 		var o outcome
 		if _, text, ok := strings.Cut(string(out), told); ok {
 			text, _, _ = strings.Cut(text, "\n")
@@ -384,8 +392,8 @@ func inRealTime(t *testing.T, seed uint64, drawn map[string]any) {
 		if stall < stallNs {
 			sums["missed_before"] += o.MissedBefore
 			sums["ticks_before"] += o.TicksBefore
-			sums["missed"] += o.Missed
-			sums["ticks"] += o.Ticks
+			sums["missed"+in] += o.Missed
+			sums["ticks"+in] += o.Ticks
 		} else {
 			sums["stalled"]++
 		}
@@ -393,8 +401,15 @@ func inRealTime(t *testing.T, seed uint64, drawn map[string]any) {
 		for figure, n := range sums {
 			drawn[figure] = n
 		}
+		allowed := machine
+		if o.TicksBefore > 0 {
+			allowed += o.MissedBefore * o.Ticks / o.TicksBefore
+		}
+		if in != "" {
+			allowed += o.Ticks / floodShare
+		}
 		switch {
-		case err == nil && o.Missed*o.TicksBefore <= o.MissedBefore*o.Ticks:
+		case err == nil && o.Missed <= allowed:
 			return
 		case err != nil && stall < stallNs:
 			t.Errorf("%v; the machine's longest stall was %d us: %s", err, stall/1e3, out)
@@ -403,16 +418,16 @@ func inRealTime(t *testing.T, seed uint64, drawn map[string]any) {
 		case sums["stalled"] > 0:
 			t.Skipf("not done: in %d of %d tries this machine stood still for %d us and more", sums["stalled"], tries, int64(stallNs/1e3))
 		default:
-			t.Errorf("%d deadlines missed in %d ticks, %d in %d just before, and so %d times; the machine's longest stall was %d us",
-				o.Missed, o.Ticks, o.MissedBefore, o.TicksBefore, tries, stall/1e3)
+			t.Errorf("%d deadlines missed in %d ticks, %d in %d just before, %d by the machine, and so %d times; its longest stall was %d us",
+				o.Missed, o.Ticks, o.MissedBefore, o.TicksBefore, machine, tries, stall/1e3)
 			return
 		}
 	}
 }
 
 // startMeter starts a process that measures, until the test's end, how long the machine stands still. ask gives the longest since it was
-// last asked, ns.
-func startMeter(t *testing.T) (ask func() int64) {
+// last asked, ns, and how many deadlines of the loop passed in all.
+func startMeter(t *testing.T) (ask func() (ns int64, deadlines uint64)) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestPromise18$")
 	cmd.Env = append(os.Environ(), insideEnv+"="+meterPart)
@@ -429,25 +444,25 @@ func startMeter(t *testing.T) (ask func() int64) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { in.Close(); _, _ = io.Copy(io.Discard, out); _ = cmd.Wait() })
-	ask = func() (ns int64) {
+	ask = func() (ns int64, deadlines uint64) {
 		if _, err := fmt.Fprintln(in); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Fscanln(out, &ns); err != nil {
+		if _, err := fmt.Fscanln(out, &ns, &deadlines); err != nil {
 			t.Fatalf("the meter of the machine's stalls: %v", err)
 		}
-		return ns
+		return ns, deadlines
 	}
-	if ask() < 0 {
+	if ns, _ := ask(); ns < 0 {
 		t.Skip("needs the right to SCHED_FIFO (CAP_SYS_NICE, or RLIMIT_RTPRIO)")
 	}
 	return ask
 }
 
 // meter measures how late threads wake that come before the loop in priority and want to each millisecond, one a core. For each line of
-// standard input it tells the longest since the one before, ns; -1 where the system does not let it come first.
+// standard input it tells the longest since the one before, ns, and the deadlines; -1 where the system does not let it come first.
 func meter(t *testing.T) {
-	var longest atomic.Int64
+	var longest, deadlines atomic.Int64
 	var cores unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &cores); err != nil {
 		t.Fatal(err)
@@ -464,10 +479,11 @@ func meter(t *testing.T) {
 			const period = int64(1e6)
 			for due := clock.Now() + period; ; due += period {
 				clock.SleepUntil(due)
-				late := clock.Now() - due
+				late := max(clock.Now()-due, 0)
 				for was := longest.Load(); late > was && !longest.CompareAndSwap(was, late); was = longest.Load() {
 				}
-				due += max(late, 0) / period * period
+				deadlines.Add(late / control.PeriodNs)
+				due += late / period * period
 			}
 		}()
 	}
@@ -476,7 +492,7 @@ func meter(t *testing.T) {
 		if !allowed {
 			ns = -1
 		}
-		fmt.Println(ns)
+		fmt.Println(ns, deadlines.Swap(0))
 	}
 }
 
@@ -594,6 +610,9 @@ func contained(t *testing.T, module, wrong string, real bool) (o outcome) {
 			return
 		}
 		missed := int(w.snapshot().Stats.Missed - s.Stats.Missed) // whose frames were not sent
+		if real {
+			missed++ // a late tick may end it one sooner
+		}
 		if class, n := lastRun(w.robot); class != linktest.Damping || n+missed < dampFrames {
 			t.Errorf("%s, %s: the last %d frames are %v, want %d of damping, and %d deadlines were missed", module, wrong, n, class, dampFrames, missed)
 		}
