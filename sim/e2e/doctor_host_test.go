@@ -339,7 +339,8 @@ var doctorHost = []doctorHostRow{
 	}},
 	{"another_sender", "error", func(t *testing.T) diagnosis {
 		robot := hungRobotWith(t, func(c *virtual.Config) { c.Lockstep, c.Boot = false, virtual.BootFolded }).Addr().String()
-		other := launch(t, "clawsim", "sender", "--json", "--to", robot, "--from", "127.0.0.2:0", "--what", "pose")
+		// Of two that send every 2 ms the one that is always overtaken is never obeyed: this one begins anew at another phase, six times.
+		other := launch(t, "clawsim", "sender", "--json", "--to", robot, "--from", "127.0.0.2:0", "--what", "pose", "--seconds", "0.2", "--every", "0.2507")
 		defer other.end()
 		return plainDoctor(t, nil, robot, "--seconds", "1.5") // of which a machine may stand still for some
 	}},
