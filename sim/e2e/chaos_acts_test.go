@@ -46,9 +46,11 @@ func init() {
 				}
 			}()
 		}
-	case "eat": // takes memory and gives it back, over and over
-		_ = os.WriteFile("/proc/self/oom_score_adj", []byte(endFirst), 0) // whom the kernel ends first
-		go eat()
+	case "eat", "idle": // takes memory and gives it back, over and over; or none
+		_ = os.WriteFile("/proc/self/oom_score_adj", []byte(endFirst), 0)
+		if part == "eat" {
+			go eat()
+		}
 	case "meter":
 		meter()
 	}
@@ -450,8 +452,8 @@ func (g *memoryGroup) add(pid int) error {
 	return os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
-// addEater is add for a program that eats memory, as soon as the kernel knows that it is to be ended first: until then it would be another.
-func (g *memoryGroup) addEater(pid int) error {
+// addVictim is add for a program that the kernel is to end first, as soon as it knows that: until then it would end another.
+func (g *memoryGroup) addVictim(pid int) error {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
 		switch {

@@ -277,7 +277,16 @@ func (s *storm) noMemory(d time.Duration) error {
 		return err
 	}
 	for end := time.Now().Add(d); time.Now().Before(end); { // the kernel ends the eater, over and over
-		if err := s.beside("eat", 100*time.Millisecond, group.addEater, nil); err != nil {
+		// For a moment the eater is gone and its memory not yet back. With nobody else there the kernel would end the agent then.
+		spare, _, cmd := child(s.t, "idle")
+		err := group.addVictim(cmd.Process.Pid)
+		if err == nil {
+			err = s.beside("eat", 100*time.Millisecond, group.addVictim, nil)
+		}
+		if e := spare.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
 			return err
 		}
 	}
