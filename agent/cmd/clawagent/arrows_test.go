@@ -147,7 +147,7 @@ var alone = []struct {
 	{"github.com/yalue/onnxruntime_go", []string{"onnx/session"}, "each native library lives behind one package"},
 	{"github.com/sugarme/gotch", []string{"learner/nets"}, "each native library lives behind one package"},
 	{"C", native, "each native library lives behind one package"},
-	{"agent/cli", []string{"agent/cli", "agent/cmd", "sim/cmd", "onnx/cmd", "learner/cmd"}, "programs have flags and exit codes, packages have errors"},
+	{"agent/cli", []string{"agent/cli", "agent/cmd", "sim/cmd", "onnx/cmd", "learner/cmd", "sim/e2e"}, "programs, and the tests of them, have flags and exit codes, packages have errors"},
 	{"github.com/spf13/cobra", []string{"agent/cli", "agent/cmd", "sim/cmd", "onnx/cmd", "learner/cmd"}, "the same"},
 	{"github.com/gin-gonic/gin", []string{"agent/httpapi", "sim/cmd"}, "one package speaks HTTP to operators; a simulator shows its own page"},
 	{"net/http/pprof", nil, "it opens profiles to whoever reaches the default mux"},
