@@ -43,6 +43,8 @@ type bench struct {
 	tickMs  uint32 // of the newest state
 	senders senders
 	rx      wire.LowState
+	version [2]uint32 // LowState.Version of the first state
+	varies  bool      // a later one said another: whatever that is then, it is no software's version
 	// send is called each turn at its time with the frame that is due, or nil; an error ends the turn.
 	send func(frame []byte) error
 }
@@ -98,6 +100,10 @@ func (b *bench) turn(ctx context.Context, frame []byte, take func(arrivedNs int6
 			b.tickMs = to
 			return &restartedError{from, to}
 		}
+		if b.heardNs == 0 {
+			b.version = b.rx.Version
+		}
+		b.varies = b.varies || b.rx.Version != b.version
 		b.heardNs, b.tickMs = b.nowNs, b.rx.Tick
 		b.senders.add(arrivedNs, &b.rx)
 		take(arrivedNs, &b.rx)

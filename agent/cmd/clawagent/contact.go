@@ -105,8 +105,11 @@ type contactFile struct {
 	CRCForm  string `json:"crc_form"` // that the motors took
 	Passed   bool   `json:"passed"`
 	TickMs   uint32 `json:"tick_ms"` // of the newest state, the robot's clock at that date; see restarted
-	// RobotVersion is LowState.Version of the robot's own software; null in a file from before it was kept.
+	// RobotVersion is LowState.Version, which the result is bound to: that of the robot's own software. Null where it is bound to none: in
+	// a file from before it was kept, and of a robot whose states did not all say the same.
 	RobotVersion *[2]uint32 `json:"robot_version"`
+	// VersionVaries: they did not.
+	VersionVaries bool `json:"robot_version_varies"`
 
 	Steps    []contactStep       `json:"steps"`
 	Findings []finding           `json:"findings"`
@@ -256,7 +259,7 @@ func (c *config) another(f *contactFile, s *wire.LowState) string {
 }
 
 // otherVersion says that the robot's own software is not that of a result, so that nothing of it need hold any more; "" if it is, or if
-// nobody knows: files from before it was kept do not say.
+// nobody knows, see RobotVersion.
 func (c *contactFile) otherVersion(s *wire.LowState) string {
 	if c.RobotVersion == nil || *c.RobotVersion == s.Version {
 		return ""

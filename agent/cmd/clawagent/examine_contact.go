@@ -441,6 +441,7 @@ func (x *exam) resume(fresh bool) error {
 			r := old.Record
 			r.Frame, r.Results[firstcontact.Frame] = frame.Frame, frame.Results[firstcontact.Frame]
 			x.e = firstcontact.New(x.cfgE, &r)
+			x.file.VersionVaries = old.VersionVaries
 			for i := range old.Steps {
 				if i < len(x.dates) {
 					x.dates[i] = old.Steps[i].Date
@@ -540,8 +541,12 @@ func (x *exam) do(ctx context.Context, step firstcontact.Step) error {
 func (x *exam) keep(passed bool) error {
 	f := x.file
 	f.stamp(time.Now())
-	version := x.b.rx.Version
-	f.Passed, f.Record, f.Findings, f.TickMs, f.RobotVersion = passed, *x.e.Record(), x.findings(), x.b.tickMs, &version
+	f.Passed, f.Record, f.Findings, f.TickMs = passed, *x.e.Record(), x.findings(), x.b.tickMs
+	f.RobotVersion, f.VersionVaries = nil, f.VersionVaries || x.b.varies
+	if !f.VersionVaries {
+		version := x.b.rx.Version
+		f.RobotVersion = &version
+	}
 	f.Steps = f.Steps[:0]
 	for s := range firstcontact.Step(firstcontact.StepCount) {
 		if f.Record.Results[s] != firstcontact.Passed && f.Record.Results[s] != firstcontact.Failed && f.Record.Results[s] != firstcontact.TimedOut {
@@ -589,6 +594,10 @@ func (x *exam) conclude(ended error) {
 			d.add(levelError, "first_contact_file", "", "%v", err)
 			passed, stored = false, false
 		}
+	}
+	if x.file.VersionVaries || x.b.varies {
+		d.add(levelWarning, "first_contact", "Whenever the robot got other software, run "+contactCommand(x.cfg, toFirstContact, "--anew")+".",
+			"LowState.Version was not the same in all states, so it is no version of its software: the result is not bound to it")
 	}
 	path := contactPath(x.cfg.contactDir(), x.file.Identity)
 	d.Contact = &contactReport{Identity: x.file.Identity, File: path, Passed: passed, CRCForm: x.file.CRCForm, Steps: x.file.Steps, LinkLoss: x.file.LinkLoss}
