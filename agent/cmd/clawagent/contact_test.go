@@ -474,7 +474,7 @@ func TestFirstContactForgetsTheHangTest(t *testing.T) {
 		anew   bool
 		says   string
 	}{
-		{"over one that had passed", true, version, false, "It had passed on 2023-11-14T22:13:20Z; that is replaced, and its hang test forgotten.\n"},
+		{"over one that had passed", true, version, false, "It had passed on 2023-11-14T22:13:20Z: that is replaced, and its hang test forgotten, once you have done a step, or all are over.\n"},
 		{"--anew", true, version, true, "Ctrl-C ends it; what has passed is kept.\n"},
 		{"gone on", false, version, false, "remote_sticks   -> passed before\n"},
 		{"the robot's software is another", false, [2]uint32{3, 0}, false, "Since 2023-11-14T22:13:20Z the robot has changed (its own software was version 3.0 then and is 3.1 now): what was kept is forgotten.\n"},

@@ -255,17 +255,19 @@ func (t *teller) restart(e *restartedError) {
 
 // exam is one session of the first contact.
 type exam struct {
-	d     *diagnosis
-	cfg   *config
-	o     *doctorOptions
-	b     *bench
-	t     *teller
-	e     *firstcontact.Examiner
-	cfgE  firstcontact.Config
-	file  *contactFile
-	dates [firstcontact.StepCount]string
-	frame []byte
-	form  wire.CRCForm
+	d    *diagnosis
+	cfg  *config
+	o    *doctorOptions
+	b    *bench
+	t    *teller
+	e    *firstcontact.Examiner
+	cfgE firstcontact.Config
+	file *contactFile
+	// spared is what is kept of a first contact that it had passed, until this one has shown something; nil: there is none.
+	spared *contactFile
+	dates  [firstcontact.StepCount]string
+	frame  []byte
+	form   wire.CRCForm
 	// stands: the person knows where to stand.
 	stands bool
 }
@@ -430,9 +432,11 @@ func (x *exam) resume(fresh bool) error {
 	if old != nil {
 		since, other := old.restarted(x.b.rx.Tick, time.Now(), x.cfg.Control.Lockstep), old.otherVersion(&x.b.rx)
 		switch {
-		case x.o.anew || fresh:
+		case x.o.anew:
 		case x.cfg.passed(old, &x.b.rx) == nil:
-			begins += " It had passed on " + old.Date + "; that is replaced, and its hang test forgotten."
+			x.spared = old
+			begins += " It had passed on " + old.Date + ": that is replaced, and its hang test forgotten, once you have done a step, or all are over."
+		case fresh:
 		case other != "":
 			begins += " Since " + old.Date + " the robot has changed (" + other + "): what was kept is forgotten."
 		case since != "":
@@ -442,6 +446,9 @@ func (x *exam) resume(fresh bool) error {
 			r.Frame, r.Results[firstcontact.Frame] = frame.Frame, frame.Results[firstcontact.Frame]
 			x.e = firstcontact.New(x.cfgE, &r)
 			x.file.VersionVaries = old.VersionVaries
+			if old.Passed { // of an agent that is configured otherwise
+				x.spared = old
+			}
 			for i := range old.Steps {
 				if i < len(x.dates) {
 					x.dates[i] = old.Steps[i].Date
@@ -456,6 +463,9 @@ func (x *exam) resume(fresh bool) error {
 // forget keeps that the robot has started anew: whoever asks next does not take up what was measured before. A result that has passed
 // stays: no step of it is taken up.
 func (x *exam) forget() error {
+	if x.spared != nil {
+		return nil
+	}
 	if x.file == nil { // before it was known what is kept
 		id, err := x.cfg.identity(&x.b.rx)
 		if err != nil {
@@ -493,6 +503,9 @@ func (x *exam) steps(ctx context.Context) error {
 		event := stepEvent{Event: "step", Step: step.String(), Number: int(step) + 1, Of: firstcontact.StepCount, Result: r.Results[step], Kept: kept,
 			Seconds: float64(x.b.nowNs-began) / 1e9, Names: namesOf(step, r.Verdicts(nil, &x.cfgE)), Figures: r.Figures(step)}
 		x.t.step(&event)
+		if x.spared != nil { // nobody has done anything yet: perhaps nobody means to
+			continue
+		}
 		if err := x.keep(false); err != nil {
 			return err
 		}
@@ -533,6 +546,9 @@ func (x *exam) do(ctx context.Context, step firstcontact.Step) error {
 		}); err != nil {
 			return err
 		}
+	}
+	if r := x.e.Record().Results[step]; step.Group() != firstcontact.Automatic && r != firstcontact.TimedOut {
+		x.spared = nil // a person has done something
 	}
 	return nil
 }
@@ -585,6 +601,10 @@ func (x *exam) conclude(ended error) {
 	if x.b.senders.found() {
 		d.anotherSender(&x.b.senders)
 	}
+	if x.spared != nil && ended != nil {
+		x.standsAsItWas()
+		return
+	}
 	r := x.e.Record()
 	bad := slices.ContainsFunc(d.Findings, func(f finding) bool { return f.Level == levelError })
 	passed := ended == nil && !bad && r.Pass(&x.cfgE)
@@ -616,6 +636,19 @@ func (x *exam) conclude(ended error) {
 	}
 	d.add(levelError, "first_contact", run+contactCommand(x.cfg, toFirstContact)+": what has passed is not asked for again while the robot stays on.",
 		"%s has not passed its first contact; %s%s", x.file.Identity, what, where)
+}
+
+// standsAsItWas says that a first contact in which nobody did anything has left what was kept.
+func (x *exam) standsAsItWas() {
+	f, path := x.spared, contactPath(x.cfg.contactDir(), x.spared.Identity)
+	why := x.cfg.passed(f, &x.b.rx)
+	x.d.Contact = &contactReport{Identity: f.Identity, File: path, Passed: why == nil, CRCForm: f.CRCForm, Steps: f.Steps, LinkLoss: f.LinkLoss}
+	run := "To do it again, run " + contactCommand(x.cfg, toFirstContact) + "."
+	if why != nil {
+		x.d.add(levelError, "first_contact", run, "no step was done, so what was kept of %s stays in %s, and does not let it stand: %v", f.Identity, path, why)
+		return
+	}
+	x.d.add(levelOK, "first_contact", "", "no step was done, so %s has passed its first contact as before, on %s; kept in %s", f.Identity, f.Date, path)
 }
 
 // anotherSender names frames that are not ours.
