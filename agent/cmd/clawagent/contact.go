@@ -285,10 +285,21 @@ type contacts struct {
 	// unasked gets something when a robot first stands that should be warned of, see asked; nil: nobody listens.
 	unasked chan struct{}
 
-	mu   sync.Mutex
-	of   [2][2]uint32 // serial number and software of the robot of loss, by its states
-	at   time.Time
-	loss firstcontact.Behaviour
+	mu   sync.Mutex // held for moments: never while a file is read, or a computer asked whether it is there
+	told telling
+	// learnt counts what was told, so that a look that was slow does not write over what was learnt meanwhile.
+	learnt uint64
+	tickMs uint32 // of the newest state that see saw
+}
+
+// telling is what is said of a robot without asking anybody.
+type telling struct {
+	known    bool
+	sn       [2]uint32
+	version  *[2]uint32 // that the result is bound to; nil: none
+	loss     firstcontact.Behaviour
+	identity string    // shown of the robot whose states come without a break since; "": to be asked for anew
+	at       time.Time // when it was looked at; zero: to be looked at as soon as states come
 }
 
 // newContacts is one whose warnings somebody listens for.
@@ -370,6 +381,7 @@ func (c *contacts) mayStand(s *wire.LowState) error {
 		return fmt.Errorf("%w: %v", control.ErrNoFirstContact, err)
 	}
 	f, err := loadContact(c.cfg.contactDir(), id)
+	c.learn(c.of(s, id, f))
 	run := contactCommand(c.cfg, toFirstContact)
 	switch {
 	case err != nil:
@@ -383,25 +395,91 @@ func (c *contacts) mayStand(s *wire.LowState) error {
 	return nil
 }
 
-// lossFresh is how long a result is believed before its file is looked at again.
-const lossFresh = 2 * time.Second
+const (
+	// lossFresh is how long a result is believed before its file is looked at again.
+	lossFresh = 2 * time.Second
+	// lossLook is how often follow looks whether it is time for that.
+	lossLook = 100 * time.Millisecond
+	// lossSilentNs: behind so long without a state another robot may be at the cable. Nobody changes robots faster.
+	lossSilentNs = int64(1e9)
+)
 
-// linkLoss is what the robot's motors are known to do when no command comes.
+// follow looks after the results for as long as a loop runs, so that whoever is told of them waits neither for a disk nor for another
+// computer.
+func (c *contacts) follow(loop *control.Loop) {
+	every := time.NewTicker(lossLook)
+	defer every.Stop()
+	var s control.Snapshot
+	for {
+		select {
+		case <-every.C:
+		case <-loop.Ended():
+			return
+		}
+		loop.Snapshot(&s)
+		c.see(&s, time.Now())
+	}
+}
+
+// see looks at the result of the robot in a snapshot if it is time to. Which robot it is was shown when it was to stand, or is shown
+// here, and holds while its states come without a break: a computer that does not answer once makes it no other.
+func (c *contacts) see(s *control.Snapshot, now time.Time) {
+	if !s.HaveState {
+		return
+	}
+	c.mu.Lock()
+	silent := s.StateAgeNs > lossSilentNs
+	if silent || wentBack(c.tickMs, s.State.Tick) || c.told.sn != s.State.SN {
+		c.told.identity, c.told.at = "", time.Time{}
+	}
+	c.tickMs = s.State.Tick
+	was, learnt := c.told, c.learnt
+	c.mu.Unlock()
+	if silent || was.known && now.Sub(was.at) <= lossFresh {
+		return
+	}
+	is := telling{known: true, sn: s.State.SN}
+	id := was.identity
+	if id == "" {
+		id, _ = c.cfg.identity(&s.State) // who asks to stand is told why it is not known
+	}
+	if id != "" {
+		f, _ := loadContact(c.cfg.contactDir(), id)
+		is = c.of(&s.State, id, f)
+	}
+	is.at = now
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.learnt == learnt {
+		c.told = is
+	}
+}
+
+// of is what a robot's file says; nil: there is none.
+func (c *contacts) of(s *wire.LowState, identity string, f *contactFile) telling {
+	t := telling{known: true, sn: s.SN, identity: identity, at: time.Now()}
+	if f != nil {
+		t.version, t.loss = f.RobotVersion, c.cfg.lossBehaviour(f, s)
+	}
+	return t
+}
+
+// learn is what whoever would let the robot stand has found out.
+func (c *contacts) learn(t telling) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = t
+	c.learnt++
+}
+
+// linkLoss is what the robot's motors are known to do when no command comes. It waits for nobody.
 func (c *contacts) linkLoss(s *wire.LowState) firstcontact.Behaviour {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of := [2][2]uint32{s.SN, s.Version}
-	if c.of == of && time.Since(c.at) <= lossFresh {
-		return c.loss
+	if t := &c.told; t.known && t.sn == s.SN && (t.version == nil || *t.version == s.Version) {
+		return t.loss
 	}
-	c.of, c.loss = of, firstcontact.Unknown
-	if id, err := c.cfg.identity(s); err == nil {
-		if f, err := loadContact(c.cfg.contactDir(), id); err == nil && f != nil {
-			c.loss = c.cfg.lossBehaviour(f, s)
-		}
-	}
-	c.at = time.Now()
-	return c.loss
+	return firstcontact.Unknown
 }
 
 // asked is httpapi.Info's FirstContact. A robot on this machine is trusted unasked, so that people may work with one of their own making;

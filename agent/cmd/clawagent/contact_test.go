@@ -246,7 +246,7 @@ func FuzzContactFile(f *testing.F) {
 		if may := known.mayStand(new(wire.LowState)) == nil; may != (same && c.Passed && strings.Contains(string(text), "true") && c.Record.Pass(&exam)) {
 			t.Errorf("may stand: %v with %q", may, text)
 		}
-		known.linkLoss(new(wire.LowState))
+		known.see(&control.Snapshot{HaveState: true}, time.Now())
 	})
 }
 
@@ -256,12 +256,12 @@ func TestLinkLossIsReadAnew(t *testing.T) {
 	cfg.Robot, cfg.FirstContact.Dir, cfg.FirstContact.Require = "udp://127.0.0.1:8007", t.TempDir(), true
 	cfg.Control.Lockstep = true // no clock tells that the robot was restarted
 	known := contacts{cfg: &cfg}
-	var s control.Snapshot
+	s := control.Snapshot{HaveState: true}
 	if b, warning := known.tell(&s); b != "unknown" || !strings.Contains(warning, "--hang-test --hung --robot udp://127.0.0.1:8007") {
 		t.Errorf("%s %s", b, warning)
 	}
 	c := contactOf(cfg.low(), true)
-	held := lossTrials()
+	held, now := lossTrials(), time.Now()
 	for _, f := range []struct {
 		loss linkLoss
 		want string
@@ -274,9 +274,23 @@ func TestLinkLossIsReadAnew(t *testing.T) {
 		if err := c.store(cfg.FirstContact.Dir); err != nil {
 			t.Fatal(err)
 		}
-		known.at = time.Now().Add(-lossFresh - time.Second)
+		now = now.Add(lossFresh + time.Second)
+		known.see(&s, now)
 		if b, warning := known.tell(&s); b != f.want || (warning == "") != (f.want == "hold") {
 			t.Errorf("%+v: %s %s", f.loss, b, warning)
+		}
+	}
+	c.LinkLoss = nil
+	if err := c.store(cfg.FirstContact.Dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, look := range []struct {
+		after time.Duration
+		want  string
+	}{{lossFresh, "hold"}, {lossFresh + 1, "unknown"}} { // one that is fresh is believed
+		known.see(&s, now.Add(look.after))
+		if b, _ := known.tell(&s); b != look.want {
+			t.Errorf("%v behind the newest look: %s, want %s", look.after, b, look.want)
 		}
 	}
 }
@@ -335,6 +349,11 @@ func TestResultsAreOfTheRobotAsItIs(t *testing.T) {
 		}
 		if b := known.linkLoss(&s); b != row.loss {
 			t.Errorf("%s: %s, want %s", row.name, b, row.loss)
+		}
+		shown := contacts{cfg: &cfg}
+		shown.see(&control.Snapshot{HaveState: true, State: s}, time.Now())
+		if b := shown.linkLoss(&s); b != row.loss {
+			t.Errorf("%s: shown as %s, want %s", row.name, b, row.loss)
 		}
 		// An agent that runs sees at once that the robot is another now.
 		s.Version[0] += 7

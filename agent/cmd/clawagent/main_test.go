@@ -246,7 +246,10 @@ type state struct {
 		PolicyP50Us float64 `json:"policy_p50_us"`
 		PolicyP99Us float64 `json:"policy_p99_us"`
 	} `json:"loop"`
-	Link map[string]uint64 `json:"link"`
+	Link     map[string]uint64 `json:"link"`
+	LinkLoss struct {
+		Behaviour string `json:"behaviour"`
+	} `json:"link_loss"`
 }
 
 func (a *agent) get(path string) string {

@@ -263,6 +263,7 @@ func run(cmd *cobra.Command, cfg *config, now atStart) error {
 	others.started = true
 	go func() { loopDone <- loop.Run(background) }()
 	others.run("journal", func() { journal.watch(loop, before) })
+	others.run("results", func() { known.follow(loop) })
 	others.run("first contact", func() {
 		select {
 		case <-known.unasked:
