@@ -199,11 +199,11 @@ var doctorHost = []doctorHostRow{
 		return plainDoctor(t, heldClock{synchronised: true, rawStep: 5 * time.Second}.words(t), robot, args...)
 	}},
 	{"route_wireless", "warning", func(t *testing.T) diagnosis {
-		return plainDoctor(t, ownRadio(t, "ip address add 10.77.0.1/24 dev radio0; ip link set radio0 up"), "10.77.0.9:8007", "--high", "10.77.0.1:8082", "--arm")
+		return plainDoctor(t, ownRadio(t, "ip address add 10.77.0.1/24 dev radio0; ip link set radio0 up; ip neigh add 10.77.0.8 lladdr 02:00:00:00:00:08 dev radio0"), "10.77.0.9:8007", "--high", "10.77.0.8:8082", "--arm")
 	}},
 	{"route_wireless", "warning", func(t *testing.T) diagnosis { // behind a bridge
-		shell := ownRadio(t, "ip link add bridge0 type bridge; ip link set radio0 master bridge0; ip link set radio0 up; ip address add 10.77.0.1/24 dev bridge0; ip link set bridge0 up")
-		d := plainDoctor(t, shell, "10.77.0.9:8007", "--high", "10.77.0.1:8082", "--arm")
+		shell := ownRadio(t, "ip link add bridge0 type bridge; ip link set radio0 master bridge0; ip link set radio0 up; ip address add 10.77.0.1/24 dev bridge0; ip link set bridge0 up; ip neigh add 10.77.0.8 lladdr 02:00:00:00:00:08 dev bridge0")
+		d := plainDoctor(t, shell, "10.77.0.9:8007", "--high", "10.77.0.8:8082", "--arm")
 		if f := d.find("route_wireless"); f != nil && !strings.Contains(f.Text, "bridge0, which leads to the robot, stands on radio0") {
 			t.Errorf("%+v", f)
 		}
@@ -263,8 +263,8 @@ var doctorHost = []doctorHostRow{
 		return plainDoctor(t, ownNetwork(t, ":"), "10.77.0.9:8007", "--arm")
 	}},
 	{"send_errors", "error", func(t *testing.T) diagnosis {
-		shell := ownNetwork(t, "ip link set lo up; ip address add 10.77.0.1/32 dev lo; ip route add prohibit 10.77.0.9/32")
-		return plainDoctor(t, shell, "10.77.0.9:8007", "--high", "10.77.0.1:8082", "--local", "10.77.0.1:8090", "--arm")
+		shell := ownNetwork(t, "ip link set lo up; ip address add 10.77.0.1/32 dev lo; ip route add prohibit 10.77.0.9/32; ip route add 10.77.0.8/32 dev lo")
+		return plainDoctor(t, shell, "10.77.0.9:8007", "--high", "10.77.0.8:8082", "--local", "10.77.0.1:8090", "--arm")
 	}},
 	{"nothing_listens", "error", func(t *testing.T) diagnosis {
 		closed := udpPeer(t, loopback, nil)

@@ -17,7 +17,7 @@ import (
 // config of clawagent run.
 type config struct {
 	Robot  string `yaml:"robot" doc:"the robot's low-level address, udp://HOST:PORT"`
-	High   string `yaml:"high" doc:"address of the maker's high-level service, HOST:PORT; empty: 192.168.123.161:8082 for a Go1, else the robot's port + 75"`
+	High   string `yaml:"high" doc:"address of the maker's high-level service, HOST:PORT; empty: 192.168.123.161:8082 for a Go1, else the robot's port + 75; for a robot elsewhere no address of this machine's but 192.168.123.161"`
 	Local  string `yaml:"local" doc:"address to send from, HOST:PORT; empty: the system chooses"`
 	Policy string `yaml:"policy" doc:"ONNX policy file; empty: it stands and sits, but does not walk"`
 	HTTP   string `yaml:"http" doc:"address of the HTTP server, on this machine only"`
@@ -94,9 +94,9 @@ func (c *config) Validate() error {
 		return fmt.Errorf("high: port %d + 75 does not exist: give the high-level service's address", low.Port())
 	case high == low:
 		return fmt.Errorf("high: %s is the low-level address", high)
-	case high.Addr().IsLoopback() && !low.Addr().IsLoopback():
+	case high.Addr().IsLoopback() && !low.Addr().IsLoopback(), elsewhere(low.Addr(), high.Addr()):
 		// Nothing listening here would be taken for a robot without sport mode.
-		return fmt.Errorf("high: %s is this machine, but the robot is %s", high, low)
+		return fmt.Errorf("high: %s is this machine, but the robot is %s; a Go1's is %s", high, low, link.Go1High)
 	}
 	if err := httpapi.CheckAddr(c.HTTP); err != nil {
 		return fmt.Errorf("http: %w", err)
@@ -114,6 +114,17 @@ func (c *config) Validate() error {
 		return err
 	}
 	return c.FirstContact.validate()
+}
+
+// elsewhere says that high is this machine's address and low is not, as of a person's computer beside a robot. That of a Go1's own second
+// computer is left out: there it is the robot's.
+func elsewhere(low, high netip.Addr) bool {
+	if high == low || low.IsLoopback() || high == link.Go1High.Addr() {
+		return false
+	}
+	_, here := ownCard(high)
+	_, robotHere := ownCard(low)
+	return here && !robotHere
 }
 
 func (c *config) low() netip.AddrPort {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/openclaw-rl/openclaw/agent/link"
 	"github.com/openclaw-rl/openclaw/agent/wire"
 )
 
@@ -21,6 +22,8 @@ var (
 	neighbours = "/proc/net/arp"
 	// answers says whether the computer at an address answers now.
 	answers = answersTCP
+	// ownCard is this computer's own card with an address.
+	ownCard = cardWith
 )
 
 // identity is the robot's serial number, where its states carry one, else the hardware addresses of its two computers: every Go1 has
@@ -60,15 +63,22 @@ func hardwareIdentity(low, high netip.Addr) (string, error) {
 	cannot := func(format string, args ...any) (string, error) {
 		return "", fmt.Errorf("its states carry no serial number, so it is known by the hardware addresses of both its computers, and "+format, args...)
 	}
-	own := ownHardware(high) // this is the robot's own computer
-	there := own != nil || answers(high)
+	if low == high {
+		return cannot("that of the second is not known: %s is its main board, and was taken for it; say with --high where it is (on a Go1 %s)", low, link.Go1High)
+	}
+	own, aboard := ownCard(high)
+	if aboard && high != link.Go1High.Addr() {
+		// A person's computer, whatever the configuration says of it: it would be the same one in front of each robot.
+		return cannot("%s, where the second should be, is this computer itself; say with --high where it is (on a Go1 %s)", high, link.Go1High)
+	}
+	there := aboard || answers(high)
 	table, err := os.ReadFile(neighbours)
 	if err != nil {
 		return cannot("none can be looked up: %w", err)
 	}
 	board := hardwareOf(table, low)
 	computer := own
-	if own == nil {
+	if !aboard {
 		computer = hardwareOf(table, high)
 	}
 	switch {
@@ -77,7 +87,7 @@ func hardwareIdentity(low, high netip.Addr) (string, error) {
 	case !there || computer == nil:
 		return cannot("its computer at %s does not answer there (TCP port %d, open or closed), so it cannot be told from another robot: wait until it has started and ask again, look at the cable, or say with --high where it is", high, answerPort)
 	case bytes.Equal(board, computer):
-		return cannot("%s and %s have the same, %s, so something between answers for them, and it cannot be told from another robot: connect this computer to the robot's own network", low, high, board)
+		return cannot("%s and %s have the same, %s, so something between answers for them, or both are one computer's, and it cannot be told from another robot: connect this computer to the robot's own network, or say with --high where its second computer is (on a Go1 %s)", low, high, board, link.Go1High)
 	}
 	return fmt.Sprintf("hw-%x-%x", []byte(board), []byte(computer)), nil
 }
@@ -92,11 +102,11 @@ func hardwareOf(table []byte, a netip.Addr) net.HardwareAddr {
 	return mac
 }
 
-// ownHardware is that of this computer's card with an address; nil if it has no such card.
-func ownHardware(a netip.Addr) net.HardwareAddr {
+// cardWith is the hardware address of this computer's card with an address, nil where that has none; false if no card has it.
+func cardWith(a netip.Addr) (net.HardwareAddr, bool) {
 	cards, err := net.Interfaces()
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	for _, card := range cards {
 		addrs, err := card.Addrs()
@@ -104,12 +114,15 @@ func ownHardware(a netip.Addr) net.HardwareAddr {
 			continue
 		}
 		for _, at := range addrs {
-			if n, ok := at.(*net.IPNet); ok && n.IP.Equal(a.AsSlice()) && len(card.HardwareAddr) > 0 {
-				return card.HardwareAddr
+			if n, ok := at.(*net.IPNet); ok && n.IP.Equal(a.AsSlice()) {
+				if len(card.HardwareAddr) == 0 {
+					return nil, true
+				}
+				return card.HardwareAddr, true
 			}
 		}
 	}
-	return nil
+	return nil, false
 }
 
 const (

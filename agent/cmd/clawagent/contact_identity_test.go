@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -88,7 +89,7 @@ func TestRobotsAtOneAddress(t *testing.T) {
 		{"a computer that answers from no card", true, []string{arpBoard, arpPiMute}, "its computer at 192.168.123.161 does not answer there"},
 		{"a computer behind a router", true, []string{arpBoard}, "its computer at 192.168.123.161 does not answer there"},
 		{"a card without an address", true, []string{arpBoard, arpPiZero}, "its computer at 192.168.123.161 does not answer there"},
-		{"a proxy", true, []string{arpBoard, arpPiProxy}, "192.168.123.10 and 192.168.123.161 have the same, 00:80:e1:00:00:01, so something between answers for them"},
+		{"a proxy", true, []string{arpBoard, arpPiProxy}, "192.168.123.10 and 192.168.123.161 have the same, 00:80:e1:00:00:01, so something between answers for them, or both are one computer's, and it cannot be told from another robot: connect this computer to the robot's own network, or say with --high"},
 		{"nobody answers", true, []string{arpMute, arpPi}, "that of 192.168.123.10 is not known, so it cannot be told from another robot: connect this computer to the robot's own network"},
 		{"behind a router", true, []string{arpPi}, "that of 192.168.123.10 is not known"},
 	} {
@@ -138,23 +139,63 @@ func testNeighbours(t *testing.T) (table func(rows ...string), asked *[]netip.Ad
 	}, asked, answer
 }
 
-// TestIdentityAboard: on the robot's own computer that one's card is this machine's, and need not be asked.
+// testCards gives the test cards of its own.
+func testCards(t *testing.T, cards map[string]string) {
+	t.Helper()
+	was := ownCard
+	t.Cleanup(func() { ownCard = was })
+	ownCard = func(a netip.Addr) (net.HardwareAddr, bool) {
+		text, ok := cards[a.String()]
+		card, _ := net.ParseMAC(text)
+		return card, ok
+	}
+}
+
+// TestIdentityAboard: on the robot's own computer that one's card is this machine's, and need not be asked. Any other computer is a
+// person's, which stands in front of each robot in turn: a robot is not known by it, and what does not listen there does not show that
+// the robot's sport mode is off.
 func TestIdentityAboard(t *testing.T) {
-	table, asked, _ := testNeighbours(t)
-	own := ownAddr(t)
-	card := ownHardware(own)
-	if card == nil {
-		t.Skipf("%s has no hardware address", own)
-	}
+	table, asked, answer := testNeighbours(t)
+	table(arpBoard, arpPi)
+	*answer = true
+	testCards(t, map[string]string{"192.168.123.161": "e4:5f:01:00:00:09", "192.168.123.100": "02:00:00:00:00:64", "192.168.123.101": ""})
 	cfg := defaultConfig()
-	cfg.High = netip.AddrPortFrom(own, 8082).String()
-	table(arpBoard)
-	want := "hw-0080e1000001-" + strings.ReplaceAll(card.String(), ":", "")
-	if id, err := cfg.identity(new(wire.LowState)); err != nil || id != want || len(*asked) != 0 {
-		t.Errorf("%s %v, want %s; asked %v", id, err, want, *asked)
+	if id, err := cfg.identity(new(wire.LowState)); err != nil || id != "hw-0080e1000001-e45f01000009" || len(*asked) != 0 {
+		t.Errorf("aboard: %s %v; asked %v", id, err, *asked)
 	}
-	if card := ownHardware(netip.MustParseAddr("127.0.0.1")); card != nil {
-		t.Errorf("127.0.0.1 is %s", card)
+	for _, row := range []struct {
+		robot, high string
+		check       string // of the configuration
+		identity    string
+	}{
+		{"192.168.123.10:8007", "192.168.123.100:8082", "high: 192.168.123.100:8082 is this machine, but the robot is 192.168.123.10:8007; a Go1's is 192.168.123.161:8082",
+			"192.168.123.100, where the second should be, is this computer itself; say with --high where it is (on a Go1 192.168.123.161:8082)"},
+		{"192.168.123.10:8007", "192.168.123.101:8082", "high: 192.168.123.101:8082 is this machine", "192.168.123.101, where the second should be, is this computer itself"},
+		{"192.168.123.10:8007", "192.168.123.161:8082", "", ""},
+		{"192.168.123.20:8007", "", "", "that of the second is not known: 192.168.123.20 is its main board, and was taken for it; say with --high where it is (on a Go1 192.168.123.161:8082)"},
+		{"192.168.123.100:8007", "192.168.123.101:8082", "", "192.168.123.101, where the second should be, is this computer itself"}, // a virtual one
+		{"127.0.0.1:8007", "192.168.123.100:8082", "", ""},
+	} {
+		cfg.Robot, cfg.High = "udp://"+row.robot, row.high
+		if err := cfg.Validate(); (err == nil) != (row.check == "") || err != nil && !strings.Contains(err.Error(), row.check) {
+			t.Errorf("%s, high level %s: %v, want %q", row.robot, row.high, err, row.check)
+		}
+		if id, err := cfg.identity(new(wire.LowState)); (err == nil) != (row.identity == "") || err != nil && !strings.Contains(err.Error(), row.identity) {
+			t.Errorf("%s, high level %s: %s %v, want %q", row.robot, row.high, id, err, row.identity)
+		}
+	}
+}
+
+// TestOwnCard: this machine's cards are known by their addresses, also one without a hardware address.
+func TestOwnCard(t *testing.T) {
+	if card, here := cardWith(netip.MustParseAddr("127.0.0.1")); card != nil || !here {
+		t.Errorf("127.0.0.1: %s %v", card, here)
+	}
+	if card, here := cardWith(netip.MustParseAddr("192.0.2.1")); card != nil || here {
+		t.Errorf("nobody's: %s %v", card, here)
+	}
+	if _, here := cardWith(ownAddr(t)); !here {
+		t.Error("this machine's own is not known")
 	}
 }
 
