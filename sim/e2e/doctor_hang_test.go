@@ -39,12 +39,12 @@ func TestHangTestWantsAHungRobot(t *testing.T) {
 		{"on its belly with dead feet", virtual.BootFolded, []string{"foot_force_zero@0"}, "all legs are folded, as those of a robot that lies on its belly; no torque was sent"},
 		{"a thigh reversed", virtual.BootHung, []string{"joint_reversed,joint=RL_thigh@0"}, "the RL_thigh_joint is at "},
 		{"a hand holds a leg", virtual.BootHung, []string{"hand,joint=FR_thigh,rad=0.7,how=hold@0"}, "the FR_thigh_joint is at "},
-		{"a foot on the ground", virtual.BootHung, []string{"foot_force_offset,fr=0,fl=0,rr=0,rl=100@0"}, "the RL foot reads "},
+		{"two feet on the ground", virtual.BootHung, []string{"foot_force_offset,fr=0,fl=0,rr=100,rl=100@0"}, "the RL foot reads "},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			robot := hungRobotWith(t, func(c *virtual.Config) { c.Lockstep, c.Boot = false, row.boot }, row.faults...)
-			d := runDoctor(t, nil, robot, "--hang-test", "--hung", "--set", "first_contact.dir="+kept)
+			d := runDoctor(t, nil, robot, "--hang-test", "--hung", "--timeout", "1", "--set", "first_contact.dir="+kept)
 			if f := d.find("not_hung"); f == nil || f.Level != "error" || !strings.Contains(f.Text, row.says) || d.code != 1 {
 				t.Errorf("exit code %d, want not_hung with %q: %+v", d.code, row.says, d.Findings)
 			}

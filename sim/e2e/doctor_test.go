@@ -115,6 +115,8 @@ var doctorRows = []doctorRow{
 		faults: []string{"imu_quat_scale@0", "cells,mv=3900,spread=500@0", "battery,soc=15@0", "joint_offset,joint=FR_calf,rad=1.2@0"}},
 	{names: "motor_mode_dropped state_not_finite", warns: "battery_unknown",
 		faults: []string{"cells_missing@0", "motor_drop,joint=FL_thigh@0", "joint_nan,joint=RL_hip,what=dq@0"}},
+	{names: "never_still", faults: []string{"turn,axis=roll,rad=0.2,ms=500@0/1"}, args: []string{"--timeout", inVain}},
+	{names: "joint_no_room", faults: []string{"hand,joint=FR_calf,rad=-1.6,how=hold@0"}, args: []string{"--timeout", inVain}},
 	{names: "tilt", faults: []string{"turn,axis=roll,rad=0.8,ms=10,how=hold@0"}},
 	{warns: "hangs_askew gyro_bias", faults: []string{"turn,axis=roll,rad=0.2,ms=10,how=hold@0"}, change: func(c *virtual.Config) { c.Noise.GyroBias = 0.5 }},
 	{names: "acc_norm gravity_mismatch", change: func(c *virtual.Config) { c.Noise.AccBias = 16 }},
@@ -144,11 +146,11 @@ var doctorRows = []doctorRow{
 
 	// What the motors do without commands.
 	{names: "link_loss_hold", kind: hang},
-	{names: "link_loss_damp", kind: hang, change: silence("damp:100ms")},
+	{names: "link_loss_damp not_hung", kind: hang, change: silence("damp:100ms"), faults: []string{"foot_force_offset,fr=0,fl=200,rr=0,rl=0@0"}}, // warned of: one foot
 	{names: "link_loss_limp", kind: hang, change: silence("limp:20ms")},
 	{names: "link_loss_unclear", kind: hang, change: silence("damp:20ms"), faults: []string{"hand,joint=FR_thigh,rad=0,how=hold@0", "hand,joint=FL_thigh,rad=0,how=hold@0",
 		"hand,joint=RR_thigh,rad=0,how=hold@0", "hand,joint=RL_thigh,rad=0,how=hold@0"}},
-	{names: "not_hung", kind: hang, faults: []string{"foot_force_offset,fr=200,fl=0,rr=0,rl=0@0"}},
+	{names: "not_hung", kind: hang, faults: []string{"foot_force_offset,fr=200,fl=0,rr=0,rl=200@0"}, args: []string{"--timeout", "1"}},
 }
 
 // doctorTurns lets so many sessions run at a time whose time is the robot's: each keeps a core busy.

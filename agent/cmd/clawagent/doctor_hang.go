@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/openclaw-rl/openclaw/agent/cli"
@@ -25,7 +26,6 @@ const (
 	hangRamp  = 1.0 // s, each way
 	hangWait  = 0.6 // s, until the legs are at rest again behind a silence
 	hangDamps = 0.5 // s of damping frames at the start and at the end; as long the legs are looked at
-	hangCalm  = 40  // times that they are, before one that still moves is in the way
 	hangFresh = 0.1 // s of them before the first torque, so that the newest state is of now
 	// answerTurns is how many frames behind a silence may stay without an answer.
 	answerTurns = 25
@@ -274,43 +274,51 @@ func (h *hang) result() (*contactFile, bool) {
 }
 
 // hangs says whether the legs may get torque: the robot hangs as it did in its first contact, at rest, and nobody else moves it. Legs that
-// were just let go are waited for. Its error is that of a turn.
+// were just let go, or that a hand has to put back, are waited for as long as for a step of a first contact. Its error is that of a turn.
 func (h *hang) hangs(ctx context.Context, file *contactFile, t *teller) (bool, error) {
-	d := h.d
-	var p pose
-	why := ""
-	for n := range hangCalm {
-		if n > 0 {
-			if err := h.damped(ctx, hangDamps, true); err != nil {
-				return false, err
-			}
+	d, rest := h.d, &file.Record.Rest
+	var now, told []hindrance
+	p, seen := h.window.pose(hangDamps)
+	for left := h.cfg.FirstContact.Exam.StepSeconds; ; left -= hangDamps {
+		if now = []hindrance{{-1, "too few states came"}}; seen {
+			now = h.hinders(&p, rest)
 		}
-		seen := false
-		if p, seen = h.window.pose(hangDamps); !seen {
-			why = "too few states came"
-		} else if why = p.moves(); why == "" {
+		if len(now) == 0 || left <= 0 {
 			break
 		}
-		if n == 0 {
-			t.say("wait: %s", why)
+		if !slices.EqualFunc(now, told, func(a, b hindrance) bool { return a.of == b.of }) {
+			t.say("wait: %s", list(now))
 		}
+		told = now
+		t.waiting(now, left)
+		if err := h.damped(ctx, hangDamps, true); err != nil {
+			return false, err
+		}
+		p, seen = h.window.pose(hangDamps)
 	}
-	if tilt := h.judge.TiltRad(); why == "" && !(tilt < hangTilt) {
-		why = fmt.Sprintf("the body tilts %.2f rad", tilt)
-	}
-	if why == "" {
-		why = p.notHung(&file.Record.Rest)
-	}
-	if why != "" {
-		d.add(levelError, "not_hung", "", "%s; no torque was sent", why)
+	t.wipe()
+	if len(now) > 0 {
+		d.add(levelError, "not_hung", "", "%s; no torque was sent", list(now))
 		return false, nil
 	}
 	if h.b.senders.found() {
 		d.anotherSender(&h.b.senders)
 		return false, nil
 	}
+	if feet := p.pressed(rest); len(feet) > 0 {
+		d.add(levelWarning, "not_hung", "Look that nothing touches it; if nothing does, its zero has drifted.", "%s; alone it was not waited for", list(feet))
+	}
 	h.rest = p.q
 	return true, nil
+}
+
+// hinders is all that is in the way of torque.
+func (h *hang) hinders(p *pose, rest *firstcontact.RestFigures) []hindrance {
+	all := p.moves()
+	if tilt := h.judge.TiltRad(); !(tilt < hangTilt) {
+		all = append(all, hindrance{-1, fmt.Sprintf("the body tilts %.2f rad", tilt)})
+	}
+	return append(all, p.notHung(rest)...)
 }
 
 // run is the part with torque.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/openclaw-rl/openclaw/agent/firstcontact"
 	"github.com/openclaw-rl/openclaw/agent/go1"
@@ -14,7 +15,8 @@ const (
 	hangPose    = 0.3  // rad off where a joint hung at rest in the first contact; also off the folded pose
 	hangCreep   = 0.03 // rad/s: slower stands still; a damped leg creeps at some 0.25/s of its way
 	hangSpeed   = 0.1  // rad/s, the same by the motor's own word, which is noisier
-	hangFoot    = 60   // counts off what the foot sensors read at rest in the first contact: loaded
+	hangFoot    = 60   // counts above what a foot sensor read at rest in the first contact: loaded, or its zero has drifted
+	hangFeet    = 2    // feet that read so: drift is one sensor's, and a robot that stands has several on the ground
 	hangAgainst = 0.1  // rad that a thigh may go against its target
 	hangBeyond  = 0.2  // rad that it may go beyond the farthest
 	hangAside   = 0.2  // rad that a joint may move that is told to stay
@@ -66,19 +68,35 @@ func (w *poseWindow) pose(seconds float64) (p pose, ok bool) {
 	return p, true
 }
 
-// moves says which joint does not stand still; "" if all do. A leg that comes back slowly under damping is not yet where it hangs.
-func (p *pose) moves() string {
-	for j := range go1.Joints {
-		if !(math.Abs(p.creep[j]) < hangCreep) || !(math.Abs(p.dq[j]) < hangSpeed) {
-			return fmt.Sprintf("the %s still moves, by %.2f rad/s (%.2f by its own word)", go1.JointNames[j], p.creep[j], p.dq[j])
-		}
-	}
-	return ""
+// hindrance is what keeps legs from getting torque.
+type hindrance struct {
+	of   int // joint, or joints' number and leg for a foot; -1: the whole robot
+	text string
 }
 
-// notHung says why these legs are not free, by what they were at rest in a first contact; "" if they hang. Dead foot sensors say nothing,
-// so the legs' own angles have to: on its belly a robot's legs are folded, and nowhere near where they hang.
-func (p *pose) notHung(rest *firstcontact.RestFigures) string {
+// list is what hindrances say.
+func list(all []hindrance) string {
+	var texts []string
+	for _, h := range all {
+		texts = append(texts, h.text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// moves are the joints that do not stand still. A leg that comes back slowly under damping is not yet where it hangs.
+func (p *pose) moves() (all []hindrance) {
+	for j := range go1.Joints {
+		if !(math.Abs(p.creep[j]) < hangCreep) || !(math.Abs(p.dq[j]) < hangSpeed) {
+			all = append(all, hindrance{j, fmt.Sprintf("the %s still moves, by %.2f rad/s (%.2f by its own word)", go1.JointNames[j], p.creep[j], p.dq[j])})
+		}
+	}
+	return all
+}
+
+// notHung is why these legs are not free, by what they were at rest in a first contact. Dead foot sensors say nothing, so the legs' own
+// angles have to: on its belly a robot's legs are folded, and nowhere near where they hang. Those of a robot that hangs stay where a hand
+// left them, as far as their gears rub: whoever is told of them puts them back.
+func (p *pose) notHung(rest *firstcontact.RestFigures) (all []hindrance) {
 	folded := true
 	for j := range go1.Joints {
 		if j%go1.JointsInLeg != go1.Hip && !(math.Abs(p.q[j]-float64(go1.Folded[j])) < hangPose) {
@@ -86,19 +104,27 @@ func (p *pose) notHung(rest *firstcontact.RestFigures) string {
 		}
 	}
 	if folded {
-		return "all legs are folded, as those of a robot that lies on its belly"
+		all = append(all, hindrance{-1, "all legs are folded, as those of a robot that lies on its belly"})
 	}
 	for j := range go1.Joints {
 		if at := rest.Q[j].Mean; !(math.Abs(p.q[j]-at) < hangPose) {
-			return fmt.Sprintf("the %s is at %.2f rad, and hung at %.2f in the first contact", go1.JointNames[j], p.q[j], at)
+			all = append(all, hindrance{j, fmt.Sprintf("the %s is at %.2f rad, and hung at %.2f in the first contact", go1.JointNames[j], p.q[j], at)})
 		}
 	}
+	if feet := p.pressed(rest); len(feet) >= hangFeet {
+		all = append(all, feet...)
+	}
+	return all
+}
+
+// pressed are the feet that read more than they did at rest in a first contact.
+func (p *pose) pressed(rest *firstcontact.RestFigures) (all []hindrance) {
 	for leg := range p.foot {
-		if at := rest.Foot[leg].Mean; !(math.Abs(p.foot[leg]-at) <= hangFoot) {
-			return fmt.Sprintf("the %s foot reads %.0f, and %.0f when it hung in the first contact", go1.LegNames[leg], p.foot[leg], at)
+		if at := rest.Foot[leg].Mean; !(p.foot[leg]-at <= hangFoot) {
+			all = append(all, hindrance{go1.Joints + leg, fmt.Sprintf("the %s foot reads %.0f, and %.0f when it hung in the first contact", go1.LegNames[leg], p.foot[leg], at)})
 		}
 	}
-	return ""
+	return all
 }
 
 // stray says which joint does not do as it is told while the thighs are drawn back from rest, and "" if all do: a thigh that goes the

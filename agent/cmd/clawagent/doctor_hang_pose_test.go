@@ -38,19 +38,37 @@ func TestHangTestKnowsThatItHangs(t *testing.T) {
 		lies   string
 	}{
 		{"as in the first contact", &r.Rest, nil, "", ""},
-		{"a little off", &r.Rest, func(s *wire.LowState, _ bool) { s.Motor[calf].Q -= 0.29; s.FootForce[1] += 60 }, "", ""},
+		{"a little off", &r.Rest, func(s *wire.LowState, _ bool) {
+			s.Motor[calf].Q -= 0.29
+			s.FootForce[1] += 60
+			s.FootForce[2] += 60
+		}, "", ""},
 		{"a leg left out", &r.Rest, func(s *wire.LowState, _ bool) { s.Motor[calf].Q -= 0.31 }, "", "the RR_calf_joint is at -1.20 rad, and hung at -0.89 in the first contact"},
 		{"on its belly, with dead feet", &r.Rest, func(s *wire.LowState, _ bool) { *s = hanging(&lying) }, "", "all legs are folded"},
 		{"on its belly, as in its first contact", &lying, nil, "", "all legs are folded"},
 		{"legs splayed on its belly", &lying, func(s *wire.LowState, _ bool) { s.Motor[go1.Hip].Q = 0.6 }, "", "all legs are folded"},
 		{"one leg down", &lying, func(s *wire.LowState, _ bool) { s.Motor[calf].Q = -2.3 }, "", "the RR_calf_joint is at -2.30 rad"},
-		{"a loaded foot", &r.Rest, func(s *wire.LowState, _ bool) { s.FootForce[2] += 62 }, "", "the RR foot reads "},
-		{"a foot that pulls", &r.Rest, func(s *wire.LowState, _ bool) { s.FootForce[2] -= 62 }, "", "the RR foot reads "},
-		{"a foot that is loaded half the time", &r.Rest, func(s *wire.LowState, second bool) {
+		{"two legs left bent", &r.Rest, func(s *wire.LowState, _ bool) { s.Motor[calf].Q -= 0.31; s.Motor[go1.Calf].Q -= 0.4 }, "",
+			"the FR_calf_joint is at -1.29 rad, and hung at -0.89 in the first contact; the RR_calf_joint is at -1.20 rad, and hung at -0.89 in the first contact"},
+		{"a foot whose zero has drifted", &r.Rest, func(s *wire.LowState, _ bool) { s.FootForce[2] += 62 }, "", ""},
+		{"feet whose zeros have drifted down", &r.Rest, func(s *wire.LowState, _ bool) {
+			for leg := range s.FootForce {
+				s.FootForce[leg] -= 200
+			}
+		}, "", ""},
+		{"one up, the others down", &r.Rest, func(s *wire.LowState, _ bool) {
+			for leg := range s.FootForce {
+				s.FootForce[leg] -= 200
+			}
+			s.FootForce[0] += 262
+		}, "", ""},
+		{"two loaded feet", &r.Rest, func(s *wire.LowState, _ bool) { s.FootForce[2] += 62; s.FootForce[3] += 62 }, "", "the RR foot reads "},
+		{"feet that are loaded half the time", &r.Rest, func(s *wire.LowState, second bool) {
 			if second {
 				s.FootForce[2] += 130
+				s.FootForce[1] += 130
 			}
-		}, "", "the RR foot reads "},
+		}, "", "the FL foot reads "},
 		{"a leg that creeps back", &r.Rest, func(s *wire.LowState, second bool) {
 			if second {
 				s.Motor[calf].Q += 0.008
@@ -82,10 +100,10 @@ func TestHangTestKnowsThatItHangs(t *testing.T) {
 			}
 		}
 		p, seen := w.pose(0.5)
-		if got := p.moves(); !seen || (got == "") != (c.moves == "") || !strings.HasPrefix(got, c.moves) {
+		if got := list(p.moves()); !seen || (got == "") != (c.moves == "") || !strings.HasPrefix(got, c.moves) {
 			t.Errorf("%s: it moves: %q, want %q", c.name, got, c.moves)
 		}
-		if got := p.notHung(c.rest); (got == "") != (c.lies == "") || !strings.HasPrefix(got, c.lies) {
+		if got := list(p.notHung(c.rest)); (got == "") != (c.lies == "") || !strings.HasPrefix(got, c.lies) {
 			t.Errorf("%s: it does not hang: %q, want %q", c.name, got, c.lies)
 		}
 	}

@@ -116,8 +116,25 @@ func (t *teller) showLive(step firstcontact.Step, st *firstcontact.Status) {
 	if !t.live || time.Since(t.tick) < liveEvery {
 		return
 	}
+	t.line(liveText(step, st), st.LeftS)
+}
+
+// waiting is the live line of legs that do not hang yet; all that is in the way has been said.
+func (t *teller) waiting(all []hindrance, leftS float64) {
+	if !t.live {
+		return
+	}
+	text := "wait: " + all[0].text
+	if n := len(all); n > 1 {
+		text = fmt.Sprintf("wait for %d things; %s", n, all[0].text)
+	}
+	t.line(text, leftS)
+}
+
+// line writes over the live line before.
+func (t *teller) line(text string, leftS float64) {
 	t.tick = time.Now()
-	text := fmt.Sprintf("        %s  (%.0f s left)", liveText(step, st), st.LeftS)
+	text = fmt.Sprintf("        %s  (%.0f s left)", text, leftS)
 	pad := max(0, t.width-len(text))
 	fmt.Fprintf(t.people, "\r%s%s", text, strings.Repeat(" ", pad))
 	t.width = len(text)
