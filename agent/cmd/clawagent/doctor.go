@@ -118,15 +118,19 @@ run does not let a real robot stand. A robot on this machine is not asked for it
 for a relay to a Go1 set first_contact.require. Ctrl-C ends it; started again it
 goes on with the steps that have not passed, unless the robot's clock has gone
 back: what was measured before a robot was restarted (and perhaps mended) is
-forgotten.
---skip leaves a step out (the result is then incomplete), --anew forgets what was
-kept. --json prints a line for each step that asks, hints, was not it and ends, and the object last.
+forgotten. Begun once more with a robot that has passed, it replaces that result,
+and the hang test's, when you have done a step, or all are over; ended before, it
+leaves both. The result holds for the robot's own software (LowState.Version), if
+all states name the same.
+--skip leaves a step out (the result is then incomplete), --anew forgets at once
+what was kept. --json prints a line for each step that asks, hints, was not it and ends, and the object last.
 
 --hang-test, after that and with the robot still hung (--hung is your word for
-it), waits until the legs hang still where they hung in the first contact, holds
-them a little back with Kp 5, silences the link for 200 ms five times, and says
-what the motors do without commands: hold, damp or go limp. A first contact begun
-anew forgets it. A leg that moves as nobody told it ends the test. A silence is
+it), waits until the legs hang still where they hung in the first contact, at most
+as long as for a step of that (--timeout): it says which do not, and you put them
+back by hand. Then it holds them a little back with Kp 5, silences the link for
+200 ms five times, and says what the motors do without commands: hold, damp or go
+limp. A first contact done anew forgets it. A leg that moves as nobody told it ends the test. A silence is
 judged if by this computer's clock it lasted 190 to 230 ms.
 Whatever ends it, the robot is damped: by this program, or, where that is killed
 or stands still, by its guard (clawagent guard). Ctrl-Z ends it as Ctrl-C does.
