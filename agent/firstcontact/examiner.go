@@ -78,6 +78,8 @@ const (
 	// staysNs: what is away from there, and has not moved for so long, stays so.
 	staysNs             = int64(3e9)
 	footStill, footWant = 25, 30
+	// footDrift is how fast the zero of a foot's sensor drifts at most, counts/s; a hand presses, and lets go, far quicker.
+	footDrift = 0.3
 	// A move's way counts, by angle and by speed, from where it has left its base by so much of what is wanted.
 	leavesBase = 0.25
 	// swingNoise is how far noise of 1 rad/s in a speed takes a swing at most, rad: six sigma.
@@ -115,6 +117,8 @@ type Examiner struct {
 	again    bool // this part of the remote's step was wrong once
 	stuck    stuckBits
 	run      int // states in a row
+	// zero is what the foot sensors say of feet that nobody presses: as at rest, and as far as that may have drifted since.
+	zero [go1.Legs]float64
 }
 
 // New makes an examiner that goes on from a Record, or begins with nil. The configuration must be valid.
@@ -122,6 +126,7 @@ func New(cfg Config, from *Record) *Examiner {
 	e := &Examiner{cfg: cfg, rec: newRecord(), phase: Done}
 	if from != nil {
 		e.rec = *from
+		e.zeroFeet()
 	}
 	return e
 }
@@ -171,6 +176,9 @@ func (e *Examiner) Add(nowNs int64, s *wire.LowState) (st Status) {
 	}
 	dt := min(float64(nowNs-e.lastNs)/1e9, 0.1)
 	e.lastNs = nowNs
+	for i, f := range s.FootForce {
+		e.zero[i] += min(max(float64(f)-e.zero[i], -footDrift*dt), footDrift*dt)
+	}
 	limit := e.cfg.StepSeconds
 	switch {
 	case e.step == Frame:
@@ -222,12 +230,19 @@ func (e *Examiner) restart(nowNs int64, s *wire.LowState) {
 	case Feet:
 		e.move = moveTrack{n: go1.Legs, asked: e.step.index(), still: footStill, want: footWant, homeSeen: e.rec.Rest.States > 0}
 		for i, f := range e.rec.Rest.Foot {
-			e.move.home[i], e.move.still, e.move.want = f.Mean, max(e.move.still, footStill+noisePass*f.SD), max(e.move.want, 8*f.SD)
+			e.move.home[i], e.move.still, e.move.want = e.zero[i], max(e.move.still, footStill+noisePass*f.SD), max(e.move.want, 8*f.SD)
 		}
-		e.move.near = e.move.want // its zero drifts
+		e.move.near = e.move.want // how well its zero is known
 		e.stuck = stuckBits{}
 	case Automatic:
 		e.rest, e.creeping = restSums{}, -1
+	}
+}
+
+// zeroFeet takes what the foot sensors said at rest for what they say of feet that nobody presses.
+func (e *Examiner) zeroFeet() {
+	for i := range e.zero {
+		e.zero[i] = e.rec.Rest.Foot[i].Mean
 	}
 }
 

@@ -405,51 +405,6 @@ func TestPassBelievesNoResult(t *testing.T) {
 	}
 }
 
-// TestFeetNobodyPressed: feet that live and that nobody was seen to press may be each other's, also where they say the same as long as
-// nobody does.
-func TestFeetNobodyPressed(t *testing.T) {
-	cfg := testConfig()
-	quiet := func(s *wire.LowState) {
-		for i, f := range s.FootForce {
-			if s.FootForce[i] = 0; f > 30 {
-				s.FootForce[i] = f
-			}
-		}
-	}
-	swapped := func(s *wire.LowState) { s.FootForce[0], s.FootForce[1] = s.FootForce[1], s.FootForce[0] }
-	nobody := func(s Step, _ int) (Step, float64) {
-		if s.Group() == Feet {
-			return s, 0
-		}
-		return s, 1
-	}
-	for name, c := range map[string]struct {
-		wrong func(*wire.LowState)
-		errs  func(Step, int) (Step, float64)
-		pass  bool
-		codes string
-		feet  [go1.Legs]Result
-	}{
-		"nobody presses":             {nil, nobody, false, "nothing_seen nothing_seen nothing_seen nothing_seen", [4]Result{TimedOut, TimedOut, TimedOut, TimedOut}},
-		"quiet ones":                 {quiet, nil, true, "", [4]Result{Passed, Passed, Passed, Passed}},
-		"quiet ones, swapped":        {func(s *wire.LowState) { quiet(s); swapped(s) }, nil, false, "feet_swapped", [4]Result{Failed, Failed, Passed, Passed}},
-		"quiet ones, the first dead": {func(s *wire.LowState) { quiet(s); s.FootForce[0] = 0 }, nil, true, "foot_stuck", [4]Result{TimedOut, Passed, Passed, Passed}},
-		"none":                       {func(s *wire.LowState) { s.FootForce = [4]int16{7, 0, 0, 9} }, nil, true, "foot_force_zero", [4]Result{TimedOut, TimedOut, NotAsked, NotAsked}},
-		"one lives, and is not its":  {func(s *wire.LowState) { swapped(s); s.FootForce[2], s.FootForce[3], s.FootForce[0] = 0, 0, 0 }, nil, false, "foot_order foot_stuck foot_stuck nothing_seen", [4]Result{Failed, TimedOut, TimedOut, TimedOut}},
-	} {
-		h := newHung(17)
-		h.wrong, h.errs = c.wrong, c.errs
-		r := h.examine(New(cfg, nil))
-		var codes []string
-		for _, v := range r.Verdicts(nil, &cfg) {
-			codes = append(codes, v.Code.String())
-		}
-		if got := [go1.Legs]Result(r.Results[FirstFoot:RemoteStop]); r.Pass(&cfg) != c.pass || strings.Join(codes, " ") != c.codes || got != c.feet {
-			t.Errorf("%s: passes %v, %q, %v", name, r.Pass(&cfg), codes, got)
-		}
-	}
-}
-
 // TestCodeTable: names are words that differ, and what is wrong has a remedy.
 func TestCodeTable(t *testing.T) {
 	seen := map[string]bool{}
@@ -505,15 +460,6 @@ func TestAskedAsTheLegsAre(t *testing.T) {
 			if said != 1 {
 				t.Errorf("%q names %d ways", asked, said)
 			}
-		}
-	}
-}
-
-// TestPressedAsTheSensorsAre: a foot sensor feels what it is squeezed by; a hand from below alone would lift a hanging leg.
-func TestPressedAsTheSensorsAre(t *testing.T) {
-	for leg := range go1.Legs {
-		if asked := (FirstFoot + Step(leg)).Ask(0); !strings.Contains(asked, legText[leg]+" foot between both hands") {
-			t.Errorf("%q", asked)
 		}
 	}
 }

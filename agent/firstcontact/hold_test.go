@@ -263,6 +263,68 @@ func TestFrictionHolds(t *testing.T) {
 	}
 }
 
+// TestThroughHomeAndBack: a joint that friction has left on the other side of home, is swung a little past it and put back, was not moved the
+// other way; swung further, it passes.
+func TestThroughHomeAndBack(t *testing.T) {
+	cfg := testConfig()
+	cfg.StepSeconds = 10
+	for swing, want := range map[float64]Result{1: TimedOut, 1.6: Passed} {
+		const step = FirstJoint + 4
+		h := newHung(34)
+		h.errs = func(s Step, _ int) (Step, float64) { return s, swing }
+		e := New(cfg, nil)
+		h.step(t, e, Rest, nil)
+		h.acts = []act{{step: step, fromNs: h.nowNs - 1e9, size: -0.6, by: hand{stayNs: 1e12}}}
+		h.do(e, step)
+		if r := e.Record(); r.Results[step] != want || want == Passed && r.Joints[4].Tries != 1 {
+			t.Errorf("swung by %.2f rad: %s, %+v", 0.35*swing, r.Results[step], r.Joints[4])
+		}
+	}
+}
+
+// TestLetGoAfterAll: what was held out when it was asked for, and let go then, is asked for again from home, once it has stayed there.
+func TestLetGoAfterAll(t *testing.T) {
+	cfg := testConfig()
+	cfg.StepSeconds = 20
+	for _, c := range []struct {
+		step  Step
+		wrong func(*wire.LowState)
+		want  Result
+	}{
+		{FirstJoint + 3, nil, Passed}, {FirstJoint + 3, reversedJoint(3), Failed}, {FirstFoot + 1, nil, Passed}, {FirstFoot + 1, reversedFoot(1), Failed},
+	} {
+		h := newHung(35)
+		h.wrong = c.wrong
+		e := New(cfg, nil)
+		h.do(e, Rest)
+		asked := 0
+		h.errs = func(s Step, _ int) (Step, float64) {
+			if asked++; asked == 1 {
+				return s, 0
+			}
+			return s, 1
+		}
+		h.acts = []act{{step: c.step, fromNs: h.nowNs - 600e6, size: 1, by: hand{stayNs: 5e9}}}
+		h.do(e, c.step)
+		if r := e.Record(); r.Results[c.step] != c.want || asked < 2 {
+			t.Errorf("%s, asked for %d times: %s, want %s", c.step, asked, r.Results[c.step], c.want)
+		}
+	}
+}
+
+// do goes through a step alone.
+func (h *hung) do(e *Examiner, step Step) {
+	e.Begin(step)
+	var s wire.LowState
+	h.state(&s) // the first has no speeds
+	for st := (Status{}); st.Phase != Done; {
+		h.state(&s)
+		if st = e.Add(h.nowNs, &s); st.Phase == Asking && st.Changed && step.Group() != Automatic {
+			h.ask(step, st.Part, st.Tries)
+		}
+	}
+}
+
 // TestSpeedAgrees: by how much speed and angle may differ, and what noise makes of it.
 func TestSpeedAgrees(t *testing.T) {
 	for _, c := range []struct {

@@ -199,6 +199,7 @@ func (e *Examiner) restDone() {
 	for i := range r.foot {
 		f.Foot[i] = r.foot[i].spread()
 	}
+	e.zeroFeet()
 	for i, mv := range r.newest.BMS.CellVoltage {
 		f.Cells[i] = int(mv)
 	}

@@ -10,8 +10,10 @@ import (
 // smoothing is over so many seconds: a person's motions are slower, noise is not.
 const smoothing = 0.05
 
-// moveTrack finds which of n values moves, and how far, away from where they all hung at rest. What comes back there counts for nothing: a
-// leg that was let go creeps for seconds, and one that was held out before, and then let go, would seem to be moved the other way.
+// moveTrack finds which of n values moves, and how far, away from where they settled and from where they all hung at rest. What comes back
+// there, and all that lies between the two, counts for nothing: a leg that was let go creeps for seconds, and one that was held out before,
+// and then let go, would seem to be moved the other way; and where it hung at rest is not known so well that what went through there and
+// comes back to where it settled were a move.
 type moveTrack struct {
 	n, asked    int
 	still, want float64
@@ -26,9 +28,10 @@ type moveTrack struct {
 	anchorNs int64
 	sum      [go1.Joints]float64
 	count    int
-	base     [go1.Joints]float64 // what a move is counted from: where it settled, or the nearest to home that it has come since
+	base     [go1.Joints]float64 // where it settled
 	asking   bool
 	back     bool // the asked one is not near home yet
+	off      bool // nor was it when it was asked for
 
 	most    int // now
 	value   float64
@@ -76,6 +79,11 @@ func (m *moveTrack) update(nowNs int64, dt float64, raw, speed *[go1.Joints]floa
 		}
 	}
 	m.follow(dt, speed)
+	m.stand(nowNs, v)
+	// What was let go only after it was asked for, is home and stays there: now it is asked for from there.
+	if m.asking && m.off && m.peakNs == 0 && nowNs-m.anchorNs >= staysNs && math.Abs(v[m.asked]-m.home[m.asked]) <= m.near/2 {
+		m.asking = false
+	}
 	if !m.asking {
 		m.most, m.value = -1, 0
 		m.settle(nowNs, v)
@@ -117,20 +125,14 @@ func (m *moveTrack) update(nowNs int64, dt float64, raw, speed *[go1.Joints]floa
 	return Asking
 }
 
-// away is how far value i has gone away from home, from where it began or the nearest that it has come since: 0 while it comes back.
+// away is how far value i has gone away from where it settled and from home, 0 between the two.
 func (m *moveTrack) away(i int, v float64) float64 {
-	base, home := &m.base[i], m.home[i]
-	if *base < home {
-		*base = min(max(*base, v), home)
-	} else {
-		*base = max(min(*base, v), home)
-	}
-	return v - *base
+	lo, hi := min(m.base[i], m.home[i]), max(m.base[i], m.home[i])
+	return v - min(max(v, lo), hi)
 }
 
-// settle waits until nothing has moved for a while, and the asked one is near home, and takes that as the base. Where it stays away from
-// home, friction holds it, or a hand that waits to be asked: then it is asked for all the same, since the way back counts for nothing.
-func (m *moveTrack) settle(nowNs int64, v *[go1.Joints]float64) {
+// stand follows since when nothing has moved, and where.
+func (m *moveTrack) stand(nowNs int64, v *[go1.Joints]float64) {
 	for i := range m.n {
 		if !m.anchored || math.Abs(v[i]-m.anchor[i]) > m.still {
 			m.anchored, m.anchor, m.anchorNs = true, *v, nowNs
@@ -142,6 +144,11 @@ func (m *moveTrack) settle(nowNs int64, v *[go1.Joints]float64) {
 	for i := range m.n {
 		m.sum[i] += v[i]
 	}
+}
+
+// settle waits until nothing has moved for a while, and the asked one is near home, and takes that as the base. Where it stays away from
+// home, friction holds it, or a hand that waits to be asked: then it is asked for all the same, since the way back counts for nothing.
+func (m *moveTrack) settle(nowNs int64, v *[go1.Joints]float64) {
 	wait, near := stillNs, m.near
 	if m.back {
 		near *= 0.8 // it is not told twice for its noise
@@ -160,7 +167,7 @@ func (m *moveTrack) settle(nowNs int64, v *[go1.Joints]float64) {
 			m.home[i] = m.base[i]
 		}
 	}
-	m.asking = true
+	m.asking, m.off = true, m.back
 }
 
 // stuckBits finds values whose bits never change while those of others do.
