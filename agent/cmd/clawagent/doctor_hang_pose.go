@@ -103,8 +103,8 @@ func (p *pose) notHung(rest *firstcontact.RestFigures) (all []hindrance) {
 			folded = false
 		}
 	}
-	if folded {
-		all = append(all, hindrance{-1, "all legs are folded, as those of a robot that lies on its belly"})
+	if folded { // to name each joint would not help
+		return []hindrance{{-1, "all legs are folded, as those of a robot that lies on its belly"}}
 	}
 	for j := range go1.Joints {
 		if at := rest.Q[j].Mean; !(math.Abs(p.q[j]-at) < hangPose) {
