@@ -34,6 +34,8 @@ const (
 	GyroAxes
 	IMUAxes
 	GravityMismatch
+	NeverStill
+	KneeFolded
 	JointRange
 	JointNoisy
 	JointStuck
@@ -98,6 +100,8 @@ var Codes = [codeCount]Info{
 	GyroAxes:         {"gyro_axes", Fault, "The gyroscope turns about other axes than the orientation", imuDriver},
 	IMUAxes:          {"imu_axes", Fault, "The IMU turns about other axes than the body", "Repeat the motions exactly as asked; if it stays so, the IMU is mounted turned or its driver orders the axes otherwise: do not stand it up."},
 	GravityMismatch:  {"gravity_mismatch", Fault, "Quaternion and accelerometer disagree about where down is", "If a motion showed it, repeat that slowly and hold it there: a jerk shakes the accelerometer. Else, or if it stays so: " + imuDriver},
+	NeverStill:       {"never_still", Fault, "It never hung still", "Let it hang freely, hands off, out of the wind, and hold the body until it does not sway; then repeat: what its joints and sensors said meanwhile is what all later motions are counted from."},
+	KneeFolded:       {"knee_folded", Fault, "A knee hangs folded, and has no way left to be bent", "By hand stretch it, leave it so, and repeat; where it was found reversed beside, that may be the only reason."},
 	JointRange:       {"joint_range", Fault, "A joint reads an angle outside its mechanical stops", "That encoder or its zero is wrong: calibrate it with the maker's tool."},
 	JointNoisy:       {"joint_noisy", Warning, "A joint's angle or speed is noisier than policies expect", "Look at that motor's cable and encoder."},
 	JointStuck:       {"joint_stuck", Fault, "A joint reads the same angle while it is moved", "Its encoder or cable is broken: do not stand it up."},

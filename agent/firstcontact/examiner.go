@@ -56,15 +56,16 @@ type Status struct {
 	Phase Phase
 	// Changed: the phase, the try or the part is another than at the state before.
 	Changed bool
-	Part    int     // of a step that asks for several things
-	Tries   int     // 0 at first; 1 when the wrong thing was seen and it is asked for again
-	Moved   int     // axis, joint or leg that changed most; -1 none. With a Hint, the joint or leg that it is about
-	Value   float64 // how far: rad, counts, or stick travel
-	Want    float64 // from how far on it counts
-	Blur    bool    // others change nearly as much
-	Buttons uint16  // of the remote, down now
-	Hint    Hint    // what keeps it from being asked for, or seen
-	LeftS   float64 // s until the time is over
+	Part    int      // of a step that asks for several things
+	Tries   int      // 0 at first; 1 when the wrong thing was seen and it is asked for again
+	Moved   int      // axis, joint or leg that changed most; -1 none. With a Hint, the joint or leg that it is about
+	Value   float64  // how far: rad, counts, or stick travel
+	Want    float64  // from how far on it counts
+	Blur    bool     // others change nearly as much
+	Buttons uint16   // of the remote, down now
+	Hint    Hint     // what keeps it from being asked for, or seen
+	About   jointSet // with HintStretch, those that it is about
+	LeftS   float64  // s until the time is over
 }
 
 // Limits of what is seen.
@@ -109,14 +110,15 @@ type Examiner struct {
 	lastNs  int64
 
 	rest restSums
-	// creeping is the joint for which the rest was begun anew, -1 none.
-	creeping int
-	turn     turnTrack
-	move     moveTrack
-	remote   remoteStep
-	again    bool // this part of the remote's step was wrong once
-	stuck    stuckBits
-	run      int // states in a row
+	// creeping and folded are the joints for which the rest was begun anew; foldedLeast is how few have been left of the latter.
+	creeping, folded jointSet
+	foldedLeast      int
+	turn             turnTrack
+	move             moveTrack
+	remote           remoteStep
+	again            bool // this part of the remote's step was wrong once
+	stuck            stuckBits
+	run              int // states in a row
 	// zero is what the foot sensors say of feet that nobody presses: as at rest, and as far as that may have drifted since.
 	zero [go1.Legs]float64
 }
@@ -235,7 +237,7 @@ func (e *Examiner) restart(nowNs int64, s *wire.LowState) {
 		e.move.near = e.move.want // how well its zero is known
 		e.stuck = stuckBits{}
 	case Automatic:
-		e.rest, e.creeping = restSums{}, -1
+		e.rest, e.creeping, e.folded, e.foldedLeast = restSums{}, 0, 0, go1.Joints+1
 	}
 }
 

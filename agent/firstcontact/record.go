@@ -78,6 +78,11 @@ type RestFigures struct {
 	MilliA int                `json:"current_ma"`
 	Cycles int                `json:"cycles"`
 
+	// Whether it hung still, and as it should: while the figures above were measured the body swayed, joints crept, or knees were folded.
+	Swayed bool             `json:"swayed"`
+	Crept  [go1.Joints]bool `json:"crept"`
+	Folded [go1.Joints]bool `json:"folded"`
+
 	RemotePresent bool                  `json:"remote_present"`
 	RemoteBytes   hexBytes              `json:"remote_bytes"`   // of the first state
 	RemoteChanged [wire.RemoteSize]bool `json:"remote_changed"` // bytes that did not stay so

@@ -2,6 +2,8 @@ package firstcontact
 
 import (
 	"math"
+	"math/bits"
+	"strings"
 
 	"github.com/openclaw-rl/openclaw/agent/go1"
 	"github.com/openclaw-rl/openclaw/agent/wire"
@@ -45,6 +47,7 @@ type restSums struct {
 	early           [go1.Joints]float64 // mean of q over the first half
 	earlyN          int
 	swayed          bool // it was begun anew for that
+	sways           bool // it does, and there is no time to wait
 	temp            [go1.Joints]int
 	foot            [go1.Legs]sums
 	remoteMoved     [wire.RemoteSize]bool
@@ -59,8 +62,27 @@ const (
 	creeps  = 0.01
 )
 
-// atRest gathers. A body that sways, or a leg that creeps, begins it anew, while there is time.
+// atRest gathers. A body that sways, a leg that creeps, or a knee that is folded, begins it anew, while there is time.
 func (e *Examiner) atRest(nowNs int64, s *wire.LowState, st *Status) {
+	e.gather(nowNs, s, st)
+	if e.phase == Done || e.folded == 0 {
+		return
+	}
+	about := jointSet(0)
+	for i := range go1.Joints {
+		if e.folded.has(i) && isFolded(i, finite(s.Motor[i].Q)) {
+			about |= 1 << i
+		}
+	}
+	if about != 0 {
+		st.Hint, st.About = HintStretch, about
+	}
+	if n := about.count(); n < e.foldedLeast { // for each there is time
+		e.foldedLeast, e.startNs = n, nowNs
+	}
+}
+
+func (e *Examiner) gather(nowNs int64, s *wire.LowState, st *Status) {
 	r := &e.rest
 	e.phase = Asking
 	if r.n == 0 {
@@ -71,11 +93,13 @@ func (e *Examiner) atRest(nowNs int64, s *wire.LowState, st *Status) {
 	// What the quaternion jumps from state to state is no sway.
 	noise := math.Sqrt(r.step2 / float64(max(r.n, 1)))
 	inTime := float64(nowNs-e.startNs)/1e9 < e.cfg.StepSeconds
-	if sways := angle(down(r.beganAt), down(q)) > maxSway+4*noise || norm(turned(r.beganAt, q)) > max(maxSway, rope*e.cfg.RestSeconds)+4*noise; sways && inTime {
+	sways := angle(down(r.beganAt), down(q)) > maxSway+4*noise || norm(turned(r.beganAt, q)) > max(maxSway, rope*e.cfg.RestSeconds)+4*noise
+	if sways && inTime {
 		*r = restSums{swayed: true}
 		st.Hint = HintStill
 		return
 	}
+	r.sways = r.sways || sways
 	r.add(nowNs, s, q)
 	seconds := float64(nowNs-r.startNs) / 1e9
 	if r.swayed && seconds < 1 {
@@ -87,33 +111,98 @@ func (e *Examiner) atRest(nowNs int64, s *wire.LowState, st *Status) {
 			r.early[i] = r.q[i].mean
 		}
 	}
-	if e.creeping >= 0 {
-		st.Hint, st.Moved = HintCreeps, e.creeping
+	if e.creeping != 0 {
+		st.Hint, st.Moved = HintCreeps, e.creeping.first()
 	}
 	if seconds < e.cfg.RestSeconds {
 		return
 	}
-	if e.creeping = r.creeping(seconds); e.creeping >= 0 && inTime {
+	// Legs that creep may stretch by themselves.
+	if e.creeping = r.creeping(seconds); e.creeping == 0 || e.folded != 0 {
+		e.folded = r.folded()
+	}
+	if (e.creeping != 0 || e.folded != 0) && inTime {
 		*r = restSums{}
 		return
 	}
 	e.restDone()
 }
 
-// creeping is a joint that moved all the while, -1 if none did.
-func (r *restSums) creeping(seconds float64) int {
+// jointSet has a bit for each joint.
+type jointSet uint16
+
+func (j jointSet) has(i int) bool { return j>>i&1 != 0 }
+
+func (j jointSet) count() int { return bits.OnesCount16(uint16(j)) }
+
+// first is the first of them, -1 if there is none.
+func (j jointSet) first() int {
+	if j == 0 {
+		return -1
+	}
+	return bits.TrailingZeros16(uint16(j))
+}
+
+// each tells of each joint whether it is in.
+func (j jointSet) each() (is [go1.Joints]bool) {
+	for i := range is {
+		is[i] = j.has(i)
+	}
+	return is
+}
+
+// legs names those of the joints.
+func (j jointSet) legs() string {
+	var names []string
+	for leg, name := range legText {
+		if j>>(leg*go1.JointsInLeg)&(1<<go1.JointsInLeg-1) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// kneeRoom is how far a knee can at least be bent from where it hangs, rad: one that is left folded stays so by its gears' friction, and a
+// person bends it, or stretches it and puts it back, and does not measure. Hips and thighs come home by the leg's weight.
+const kneeRoom = 0.5
+
+// isFolded says that joint i, that reads q, is a knee without that room. What is beyond its stop it tells nothing of.
+func isFolded(i int, q float64) bool {
+	room := q - float64(go1.StopLower[i])
+	return i%go1.JointsInLeg == go1.Calf && room < kneeRoom && room >= -stopMargin
+}
+
+// folded are the knees that are. The legs of a body that is tilted hang otherwise.
+func (r *restSums) folded() (set jointSet) {
+	var q quat
+	for i := range q {
+		q[i] = r.quat[i].mean
+	}
+	if q, ok := unitQuat(q); ok && angle(down(q), vec{0, 0, -1}) > levelTilt {
+		return 0
+	}
+	for i := range r.q {
+		if isFolded(i, r.q[i].mean) {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// creeping are the joints that moved all the while.
+func (r *restSums) creeping(seconds float64) (set jointSet) {
 	late := float64(r.n - r.earlyN)
 	if r.earlyN == 0 || late < 1 {
-		return -1
+		return 0
 	}
 	for i := range r.q {
 		q := &r.q[i]
 		by := (q.mean*float64(r.n)-r.early[i]*float64(r.earlyN))/late - r.early[i]
 		if math.Abs(by) > creeps*seconds/2+4*q.spread().SD*math.Sqrt(1/late+1/float64(r.earlyN)) {
-			return i
+			set |= 1 << i
 		}
 	}
-	return -1
+	return set
 }
 
 func (r *restSums) add(nowNs int64, s *wire.LowState, q quat) {
@@ -181,6 +270,7 @@ func (e *Examiner) restDone() {
 	if r.n > 0 {
 		f.QuatNorm = [2]float64{r.lo, r.hi}
 	}
+	f.Swayed, f.Crept, f.Folded = r.sways, r.creeping(f.Seconds).each(), r.folded().each()
 	var q quat
 	for i := range q {
 		q[i] = r.quat[i].mean

@@ -12,11 +12,12 @@ import (
 // Hint is what a person has to know now, beside what is asked for.
 type Hint uint8
 
-// Hints. The first six keep it from being asked for; of all but HintCreeps, Status.Value is then how far it is off, and Status.Want how far
-// it may be.
+// Hints. All but the last keep it from being asked for; of all but HintCreeps and HintStretch, Status.Value is then how far it is off, and
+// Status.Want how far it may be.
 const (
 	NoHint        Hint = iota
 	HintCreeps         // a joint, Status.Moved, that was let go has not come to rest
+	HintStretch        // knees, Status.About, hang folded, and could not be bent
 	HintPutBack        // the joint or foot to be asked for, Status.Moved, is not as it was at rest
 	HintLevel          // it does not hang as it did at rest
 	HintStill          // it moves
@@ -25,7 +26,7 @@ const (
 	HintOtherAxis      // it turns about the vertical axis, and is asked to be tipped
 )
 
-var hintNames = [...]string{"", "creeps", "put_back", "level", "still", "back", "slow", "other_axis"}
+var hintNames = [...]string{"", "creeps", "stretch", "put_back", "level", "still", "back", "slow", "other_axis"}
 
 func (h Hint) String() string { return hintNames[h] }
 
@@ -36,6 +37,8 @@ func (h Hint) Text(step Step, st *Status) string {
 	switch h {
 	case HintCreeps:
 		return "hands off: " + go1.JointNames[st.Moved] + " still creeps, and is waited for"
+	case HintStretch:
+		return "first stretch the knees that are folded, and leave them so: " + st.About.legs()
 	case HintPutBack:
 		if step.Group() == Feet {
 			return fmt.Sprintf("first let go of the %s foot: it answers with %+.0f counts more than at rest", legText[st.Moved], off)

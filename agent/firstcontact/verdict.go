@@ -226,7 +226,7 @@ func (r *Record) rest(out []Verdict, cfg *Config) []Verdict {
 	for i := range 3 {
 		acc[i] = f.Acc[i].Mean
 		noisy = noisy || f.Gyro[i].SD > gyroNoise || f.Acc[i].SD > accNoise
-		if math.Abs(f.Gyro[i].Mean) > gyroBias {
+		if math.Abs(f.Gyro[i].Mean) > gyroBias && !f.Swayed { // what turns has no bias to be known
 			add(GyroBias, i, f.Gyro[i].Mean, 0)
 		}
 	}
@@ -236,11 +236,20 @@ func (r *Record) rest(out []Verdict, cfg *Config) []Verdict {
 	if n := norm(acc); math.Abs(n-gravity) > accNorm {
 		add(AccNorm, -1, n, gravity)
 	}
+	if f.Swayed {
+		add(NeverStill, -1, 0, 0)
+	}
 	hot, unknown := -1, -1
 	for i := range go1.Joints {
 		q := f.Q[i].Mean
 		if q < float64(go1.StopLower[i])-stopMargin || q > float64(go1.StopUpper[i])+stopMargin {
 			add(JointRange, i, q, 0)
+		}
+		if f.Crept[i] {
+			add(NeverStill, i, 0, 0)
+		}
+		if f.Folded[i] {
+			add(KneeFolded, i, q, 0)
 		}
 		if f.Q[i].SD > qNoise || f.Dq[i].SD > dqNoise {
 			add(JointNoisy, i, f.Dq[i].SD, 0)
@@ -487,7 +496,11 @@ func (v *Verdict) Text() string {
 		if detail = fmt.Sprintf("%.2f rad apart", v.Value); v.Step != Rest {
 			detail += ", at " + v.Step.String()
 		}
-	case JointRange:
+	case NeverStill:
+		if detail = "the body swayed"; v.A >= 0 {
+			detail = joint(v.A) + " crept"
+		}
+	case KneeFolded, JointRange:
 		detail = fmt.Sprintf("%s %.2f rad", joint(v.A), v.Value)
 	case JointNoisy:
 		detail = fmt.Sprintf("%s, speed %.2f rad/s", joint(v.A), v.Value)
