@@ -81,6 +81,8 @@ const (
 	footStill, footWant = 25, 30
 	// footDrift is how fast the zero of a foot's sensor drifts at most, counts/s; a hand presses, and lets go, far quicker.
 	footDrift = 0.3
+	// footMute: a sensor that went less far, counts, while its foot was pressed, did not answer.
+	footMute = 15
 	// A move's way counts, by angle and by speed, from where it has left its base by so much of what is wanted.
 	leavesBase = 0.25
 	// swingNoise is how far noise of 1 rad/s in a speed takes a swing at most, rad: six sigma.
@@ -302,7 +304,10 @@ func (e *Examiner) unseen(f *MoveFigures, asked int) Result {
 	deadFoot := false
 	if e.step.Group() == Feet {
 		f.Stuck, f.Still = e.stuck.stood(asked), e.stuck.allStood()
-		deadFoot = f.Stuck // that others moved meanwhile is the hanging body's sway
+		if f.Reach = e.move.reach; e.move.askedNs != 0 {
+			f.AskedS = float64(e.lastNs-e.move.askedNs) / 1e9
+		}
+		deadFoot = f.Stuck || f.Reach < footMute // that others moved meanwhile is the hanging body's sway
 	} else {
 		// It may also be only its angle that stands still, while its speed tells of a move.
 		f.Stuck = e.stuck.alone(asked) || !e.stuck.angle[asked] && e.move.swung[asked] > jointWant+swingNoise*e.rec.Rest.Dq[asked].SD

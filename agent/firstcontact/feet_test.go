@@ -38,8 +38,11 @@ func TestFeetNobodyPressed(t *testing.T) {
 		"quiet ones":                 {quiet, nil, true, "", [4]Result{Passed, Passed, Passed, Passed}},
 		"quiet ones, swapped":        {func(s *wire.LowState) { quiet(s); swapped(s) }, nil, false, "feet_swapped", [4]Result{Failed, Failed, Passed, Passed}},
 		"quiet ones, the first dead": {func(s *wire.LowState) { quiet(s); s.FootForce[0] = 0 }, nil, true, "foot_stuck", [4]Result{TimedOut, Passed, Passed, Passed}},
-		"none":                       {func(s *wire.LowState) { s.FootForce = [4]int16{7, 0, 0, 9} }, nil, true, "foot_force_zero", [4]Result{TimedOut, TimedOut, NotAsked, NotAsked}},
-		"one lives, and is not its":  {func(s *wire.LowState) { swapped(s); s.FootForce[2], s.FootForce[3], s.FootForce[0] = 0, 0, 0 }, nil, false, "foot_order foot_stuck foot_stuck nothing_seen", [4]Result{Failed, TimedOut, TimedOut, TimedOut}},
+		"one flickers":               {func(s *wire.LowState) { s.FootForce[2] = 7 + int16(s.Tick/2%2) }, nil, true, "foot_stuck", [4]Result{Passed, Passed, TimedOut, Passed}},
+		"one flickers, and two are swapped": {func(s *wire.LowState) { swapped(s); s.FootForce[2] = 7 + int16(s.Tick/2%2) }, nil, false, "feet_swapped nothing_seen",
+			[4]Result{Failed, Failed, TimedOut, Passed}},
+		"none":                      {func(s *wire.LowState) { s.FootForce = [4]int16{7, 0, 0, 9} }, nil, true, "foot_force_zero", [4]Result{TimedOut, TimedOut, NotAsked, NotAsked}},
+		"one lives, and is not its": {func(s *wire.LowState) { swapped(s); s.FootForce[2], s.FootForce[3], s.FootForce[0] = 0, 0, 0 }, nil, false, "foot_order foot_stuck foot_stuck nothing_seen", [4]Result{Failed, TimedOut, TimedOut, TimedOut}},
 	} {
 		h := newHung(17)
 		h.wrong, h.errs = c.wrong, c.errs

@@ -269,7 +269,18 @@ func TestNames(t *testing.T) {
 				s.FootForce[0], s.FootForce[1] = s.FootForce[0]+by, s.FootForce[1]+by
 			}
 		}},
-		{"nothing_seen: RL_foot", feet, func(s *wire.LowState) { s.FootForce[3] = min(s.FootForce[3], 24) }}, // it lives, and may be another's
+		{"foot_stuck: RL", feet, func(s *wire.LowState) { s.FootForce[3] = min(s.FootForce[3], 24) }},           // it lives, and is none of the others'
+		{"nothing_seen: RL_foot", feet, func(s *wire.LowState) { s.FootForce[3] = 20 + (s.FootForce[3]-20)/5 }}, // it answers, and not enough
+		{"nothing_seen: RL_foot; nothing_seen: RR_foot", feet, func(s *wire.LowState) { // they may be each other's
+			s.FootForce[2], s.FootForce[3] = min(s.FootForce[2], 24), min(s.FootForce[3], 24)
+		}},
+		{"foot_stuck: RR", feet, func(s *wire.LowState) { // and pressing it sways the others, while it flickers
+			by := s.FootForce[2] - 20
+			s.FootForce[2] = 120 + int16(s.Tick/2%2)
+			if by > 10 {
+				s.FootForce[0], s.FootForce[1] = s.FootForce[0]+by, s.FootForce[1]+by
+			}
+		}},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			cfg := testConfig()
@@ -364,6 +375,24 @@ func TestPassBelievesNoResult(t *testing.T) {
 			r.Results[s] = TimedOut
 			if change(&r, &r.Feet[s.index()], &r.Rest.Foot[s.index()]); r.Pass(&cfg) != (i == 0) {
 				t.Errorf("%s: case %d: passes %v", s, i, i != 0)
+			}
+		}
+		// Nor without one that may flicker, and of which was measured that it alone did not answer.
+		other := FirstFoot + (s-FirstFoot+1)%go1.Legs
+		for i, change := range []func(r *Record, f *MoveFigures){
+			func(*Record, *MoveFigures) {},
+			func(_ *Record, f *MoveFigures) { f.AskedS = 2.9 },
+			func(_ *Record, f *MoveFigures) { f.Reach = footMute },
+			func(r *Record, _ *MoveFigures) { r.Results[other] = TimedOut },
+			func(r *Record, _ *MoveFigures) { r.Feet[other.index()].Delta[other.index()] *= -1 },
+			func(r *Record, _ *MoveFigures) { r.Feet[other.index()].Moved = s.index() },
+			func(r *Record, _ *MoveFigures) { r.Results[s] = NotAsked },
+		} {
+			r = good
+			r.forget(s)
+			r.Results[s], r.Feet[s.index()].AskedS, r.Feet[s.index()].Reach = TimedOut, 3, footMute-1
+			if change(&r, &r.Feet[s.index()]); r.Pass(&cfg) != (i == 0) {
+				t.Errorf("%s: mute, case %d: passes %v", s, i, i != 0)
 			}
 		}
 	}

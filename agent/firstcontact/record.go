@@ -121,6 +121,9 @@ type MoveFigures struct {
 	Blur  bool                `json:"blur"`  // others changed nearly as much
 	Stuck bool                `json:"stuck"` // the asked one's bits stayed the same; of a joint, while others' changed
 	Still bool                `json:"still"` // of a foot: nobody's bits changed
+	// Of a foot that was not seen pressed: for how long that was asked for, and how far its sensor went meanwhile, counts.
+	AskedS float64 `json:"asked_s"`
+	Reach  float64 `json:"reach"`
 	// The end of a joint's way to its peak, by its angle and by its speed, and how long that took.
 	Turned  float64 `json:"turned_rad"`
 	BySpeed float64 `json:"by_speed_rad"`

@@ -30,8 +30,10 @@ type moveTrack struct {
 	count    int
 	base     [go1.Joints]float64 // where it settled
 	asking   bool
-	back     bool // the asked one is not near home yet
-	off      bool // nor was it when it was asked for
+	back     bool    // the asked one is not near home yet
+	off      bool    // nor was it when it was asked for
+	askedNs  int64   // since when it is asked for
+	reach    float64 // of the asked one away from its base, at most, either way
 
 	most    int // now
 	value   float64
@@ -90,6 +92,7 @@ func (m *moveTrack) update(nowNs int64, dt float64, raw, speed *[go1.Joints]floa
 		return Settling
 	}
 	m.back = false
+	m.reach = max(m.reach, math.Abs(v[m.asked]-m.base[m.asked]))
 	first, second := -1, 0.0
 	var d [go1.Joints]float64
 	for i := range m.n {
@@ -168,6 +171,9 @@ func (m *moveTrack) settle(nowNs int64, v *[go1.Joints]float64) {
 		}
 	}
 	m.asking, m.off = true, m.back
+	if m.askedNs == 0 {
+		m.askedNs = nowNs
+	}
 }
 
 // stuckBits finds values whose bits never change while those of others do.

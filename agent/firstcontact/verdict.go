@@ -82,7 +82,7 @@ func (r *Record) Verdicts(out []Verdict, cfg *Config) []Verdict {
 		if r.Results[s] != TimedOut {
 			continue
 		}
-		if s.Group() == Feet && r.deadFoot(s.index()) || s.Group() == Joints && r.Joints[s.index()].Stuck { // that has been said
+		if s.Group() == Feet && r.wornFoot(s.index()) || s.Group() == Joints && r.Joints[s.index()].Stuck { // that has been said
 			continue
 		}
 		out = append(out, Verdict{Code: NothingSeen, Step: s, A: -1, B: -1})
@@ -107,7 +107,7 @@ func (r *Record) Pass(cfg *Config) bool {
 		case NotAsked:
 			done = r.needless(s, cfg)
 		case TimedOut:
-			done = s.Group() == Feet && r.deadFoot(s.index()) // no more than a warning: it walks without
+			done = s.Group() == Feet && r.wornFoot(s.index()) // no more than a warning: it walks without
 		}
 		if !done {
 			return false
@@ -161,6 +161,25 @@ func (r *Record) speedAgrees(joint int) bool {
 func (r *Record) deadFoot(leg int) bool {
 	return r.Results[FirstFoot+Step(leg)] == TimedOut && r.Feet[leg].Stuck && r.Rest.Foot[leg].SD == 0
 }
+
+// muteFoot: a foot's sensor did not answer while it was asked to be pressed, though it may flicker, and each of the other three did as
+// itself: so it is none of theirs, and their feet are not its.
+func (r *Record) muteFoot(leg int) bool {
+	const longS = 3 // for a person to press it
+	f := &r.Feet[leg]
+	if r.Results[FirstFoot+Step(leg)] != TimedOut || !(f.AskedS >= longS) || !(f.Reach < footMute) {
+		return false
+	}
+	for i := range r.Feet {
+		if s := FirstFoot + Step(i); i != leg && !(r.Results[s] == Passed && r.shows(s)) {
+			return false
+		}
+	}
+	return true
+}
+
+// wornFoot: a foot's sensor says nothing, and that is no more than a warning.
+func (r *Record) wornFoot(leg int) bool { return r.deadFoot(leg) || r.muteFoot(leg) }
 
 // silentFeet: no foot sensor has said anything yet.
 func (r *Record) silentFeet() bool {
@@ -402,6 +421,8 @@ func (r *Record) feet(out []Verdict) []Verdict {
 			if !r.silentFeet() { // that has been said
 				out = append(out, Verdict{Code: FootStuck, Step: step, A: i, B: -1})
 			}
+		case r.muteFoot(i):
+			out = append(out, Verdict{Code: FootStuck, Step: step, A: i, B: -1, Value: f.Reach})
 		case f.Blur && other < 0:
 			out = append(out, Verdict{Code: FootOrder, Step: step, A: i, B: -1, Value: f.Delta[i]})
 		case other < 0 || other == i && f.Delta[i] > 0 || handled[i]:
