@@ -280,7 +280,7 @@ func (h *hang) hangs(ctx context.Context, file *contactFile, t *teller) (bool, e
 	var now, told []hindrance
 	p, seen := h.window.pose(hangDamps)
 	for left := h.cfg.FirstContact.Exam.StepSeconds; ; left -= hangDamps {
-		if now = []hindrance{{-1, "too few states came"}}; seen {
+		if now = []hindrance{{ofStates, "too few states came"}}; seen {
 			now = h.hinders(&p, rest)
 		}
 		if len(now) == 0 || left <= 0 {
@@ -316,7 +316,7 @@ func (h *hang) hangs(ctx context.Context, file *contactFile, t *teller) (bool, e
 func (h *hang) hinders(p *pose, rest *firstcontact.RestFigures) []hindrance {
 	all := p.moves()
 	if tilt := h.judge.TiltRad(); !(tilt < hangTilt) {
-		all = append(all, hindrance{-1, fmt.Sprintf("the body tilts %.2f rad", tilt)})
+		all = append(all, hindrance{ofBody, fmt.Sprintf("the body tilts %.2f rad", tilt)})
 	}
 	return append(all, p.notHung(rest)...)
 }

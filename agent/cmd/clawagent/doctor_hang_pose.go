@@ -70,9 +70,16 @@ func (w *poseWindow) pose(seconds float64) (p pose, ok bool) {
 
 // hindrance is what keeps legs from getting torque.
 type hindrance struct {
-	of   int // joint, or joints' number and leg for a foot; -1: the whole robot
+	of   int // joint, or joints' number and leg for a foot, or ofAll and on
 	text string
 }
+
+// Hindrances of no one joint or foot.
+const (
+	ofAll    = go1.Joints + go1.Legs + iota // legs folded
+	ofBody                                  // tilted
+	ofStates                                // too few
+)
 
 // list is what hindrances say.
 func list(all []hindrance) string {
@@ -104,7 +111,7 @@ func (p *pose) notHung(rest *firstcontact.RestFigures) (all []hindrance) {
 		}
 	}
 	if folded { // to name each joint would not help
-		return []hindrance{{-1, "all legs are folded, as those of a robot that lies on its belly"}}
+		return []hindrance{{ofAll, "all legs are folded, as those of a robot that lies on its belly"}}
 	}
 	for j := range go1.Joints {
 		if at := rest.Q[j].Mean; !(math.Abs(p.q[j]-at) < hangPose) {
