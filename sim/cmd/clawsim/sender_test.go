@@ -73,13 +73,10 @@ func TestSenderTakesARobot(t *testing.T) {
 	}
 }
 
-func TestSenderOfStates(t *testing.T) {
-	agent, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer agent.Close()
-	cmd := program(t, "sender", "--to", agent.LocalAddr().String(), "--what", "states", "--json")
+// startSender starts one that sends an agent states, and reads its first line.
+func startSender(t *testing.T, agent *net.UDPConn, args ...string) (cmd *exec.Cmd, rest *bufio.Reader, first string) {
+	t.Helper()
+	cmd = program(t, append([]string{"sender", "--to", agent.LocalAddr().String(), "--what", "states", "--json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
@@ -88,11 +85,20 @@ func TestSenderOfStates(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	rest := bufio.NewReader(pipe)
-	first, err := rest.ReadString('\n')
+	rest = bufio.NewReader(pipe)
+	if first, err = rest.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, rest, first
+}
+
+func TestSenderOfStates(t *testing.T) {
+	agent, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer agent.Close()
+	cmd, rest, first := startSender(t, agent)
 	var buf [2048]byte
 	var s wire.LowState
 	last := int64(-1)
@@ -133,21 +139,7 @@ func TestSenderComesLaterAndAgain(t *testing.T) {
 		after string
 		reads int // frames that are waited for before the signal
 	}{{"0.1", 12}, {"1000", 0}} {
-		cmd := program(t, "sender", "--to", agent.LocalAddr().String(), "--what", "states", "--json",
-			"--rate", "100", "--after", tc.after, "--seconds", "0.05", "--every", "0.2")
-		cmd.Stderr = os.Stderr
-		pipe, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		rest := bufio.NewReader(pipe)
-		ready, err := rest.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		cmd, rest, ready := startSender(t, agent, "--rate", "100", "--after", tc.after, "--seconds", "0.05", "--every", "0.2")
 		var buf [2048]byte
 		var s wire.LowState
 		last := int64(-1)
