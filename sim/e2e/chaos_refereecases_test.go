@@ -73,14 +73,7 @@ func goodScript() *script {
 
 func (s *script) judged(t *testing.T, want outcome) []string {
 	t.Helper()
-	r := &referee{story: s.story, lockstep: true, endedUs: int64(s.ended * 1e6)}
-	for _, line := range s.lines {
-		e, err := parseEntry([]byte(line))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.see(&e)
-	}
+	r := s.read(t)
 	r.ends(want, 400)
 	return r.said
 }
